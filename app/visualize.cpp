@@ -116,7 +116,8 @@ int run_visualize(const ParsedOptions& options) {
 
   RecordStream records(request.output.format, std::cout, map_columns(map_choice.remembers));
   Progress progress("visualize", std::nullopt, console.progress);
-  InputCount count(words, request.recursive, progress);
+  InputStream inputs(words, request.recursive);
+  InputCount count(inputs, progress);
   // `| head -1` ends the run, but not in the middle of a file.
   const HeldPipeSignal held_signal;
   std::atomic<bool> reader_gone = false;
@@ -138,14 +139,12 @@ int run_visualize(const ParsedOptions& options) {
   Visualization visualization(std::move(visualization_options), std::move(classes), *session,
                               other.get(), output, progress);
 
-  InputStream inputs(words, request.recursive);
   const auto next_input = [&] { return inputs.next(); };
   const PipelineTiming timing = session->run(next_input, [&](PipelineResult& result) {
     const bool failed = result.error.has_value();
     if (result.frame == 0) count.add_video(result.video);
     visualization.add(result);
     progress.advance();
-    count.begin();
     return !reader_gone && !(request.run.fail_fast && (failed || output.failed() > 0));
   });
   visualization.finish();

@@ -58,8 +58,8 @@ LabelledPicture labelled_picture(const Input& input, std::int64_t target) {
 
 void add_class_folder(const fs::path& folder, std::int64_t target, LabelledSet& set) {
   // A link to the set itself would give all its pictures this class.
-  const auto id = folder_id(folder);
-  if (id && std::ranges::count(folders_above(folder), *id) > 0) {
+  std::error_code error;
+  if (is_within(fs::canonical(folder.parent_path(), error), fs::canonical(folder, error))) {
     set.passed.links.add(folder.native());
     return;
   }

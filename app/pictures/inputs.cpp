@@ -16,7 +16,6 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <stop_token>
 #include <string_view>
 #include <sys/stat.h>
 #include <system_error>
@@ -53,25 +52,26 @@ bool begins_as_picture(const std::string& file) {
 class PictureWalk {
  public:
   explicit PictureWalk(const std::string& pattern)
-      : given_(pattern), glob_(pattern), take_all_(spells_extension(pattern)) {}
+      : given_(pattern), found_(find_files(pattern)), take_all_(spells_extension(pattern)) {}
   /// `given` is what `folder` is called in records.
   PictureWalk(std::string given, fs::path folder, bool recursive, const fs::path& whole)
       : given_(std::move(given)),
         folder_(std::move(folder)),
         recursive_(recursive),
-        glob_(folder_.native(), recursive ? "**" : "*", whole) {}
+        found_(find_files(folder_.native(), recursive ? "**" : "*", whole)) {}
 
-  /// `looks`: opens what is no input to see whether it is a picture.
-  std::optional<Input> next(bool looks) {
-    while (auto match = glob_.next()) {
-      if (!take_all_ && !is_input(*match, looks)) continue;
+  std::optional<Input> next(PassedFiles& passed, std::vector<std::string>& unnamed) {
+    while (next_ < found_.files.size()) {
+      FoundFile& file = found_.files[next_++];
+      if (!take_all_ && !is_input(file, passed, unnamed)) continue;
       produced_ = true;
-      std::string given = match->path;
+      std::string given = file.path;
       if (!folder_.empty()) given.replace(0, folder_.native().size(), given_);
-      if (!match->error) return file_input(std::move(given), std::move(match->path));
-      return failed_input(std::move(given), std::move(match->path), *match->error,
-                          std::move(match->message));
+      if (!file.error) return file_input(std::move(given), std::move(file.path));
+      return failed_input(std::move(given), std::move(file.path), *file.error,
+                          std::move(file.message));
     }
+    passed.links += std::exchange(found_.passed_links, {});
     if (std::exchange(produced_, true)) return std::nullopt;
     if (folder_.empty())
       return failed_input(given_, given_, ErrorCode::empty, "no picture matches this pattern");
@@ -81,31 +81,26 @@ class PictureWalk {
                             : "no pictures in this folder");
   }
 
-  [[nodiscard]] PassedFiles passed() const {
-    PassedFiles passed = passed_;
-    passed.links += glob_.passed_links();
-    return passed;
-  }
-
  private:
-  bool is_input(const GlobWalk::Match& match, bool looks) {
-    if (match.is_folder || has_image_extension(match.path)) return true;
-    if (match.error) return match.is_link && may_have_led_to_inputs(match.path);
-    if (has_video_extension(match.path)) {
-      passed_.videos.add(match.path);
-    } else if (looks && begins_as_picture(match.path)) {
-      passed_.pictures.add(match.path);
-    }
+  /// `unnamed`: what may be a picture by its contents.
+  static bool is_input(const FoundFile& file, PassedFiles& passed,
+                       std::vector<std::string>& unnamed) {
+    if (file.is_folder || has_image_extension(file.path)) return true;
+    if (file.error) return file.is_link && may_have_led_to_inputs(file.path);
+    if (has_video_extension(file.path))
+      passed.videos.add(file.path);
+    else
+      unnamed.push_back(file.path);
     return false;
   }
 
   std::string given_;
   fs::path folder_;  ///< "" for a pattern
   bool recursive_ = false;
-  GlobWalk glob_;
+  FoundFiles found_;
+  std::size_t next_ = 0;
   bool take_all_ = false;
   bool produced_ = false;
-  PassedFiles passed_;
 };
 
 /// The likely meaning of a path that names nothing.
@@ -118,13 +113,6 @@ std::string why_missing(const std::string& given) {
   if (has_scheme && (given.substr(colon).starts_with("://") || given.starts_with("data:"))) {
     return "an address (" + scheme +
            ":), and no file: hydrascope fetches nothing; download it first";
-  }
-  const bool is_quoted = given.size() > 2 && given.front() == given.back() &&
-                         (given.front() == '"' || given.front() == '\'');
-  if (is_quoted) {
-    const std::string inner = given.substr(1, given.size() - 2);
-    return is_there(inner) ? "no such file or folder; there is one without the quotes"
-                           : "no such file or folder; the quotes were taken for a part of the name";
   }
   return "no such file or folder";
 }
@@ -234,10 +222,13 @@ struct InputStream::State {
         standard_input(input != nullptr ? *input : own_standard_input) {}
 
   std::optional<Input> next() {
+    if (counted) {
+      if (next_counted == counted->size()) return std::nullopt;
+      return std::move((*counted)[next_counted++]);
+    }
     for (;;) {
       if (walk) {
-        if (auto input = walk->next(looks)) return input;
-        passed += walk->passed();
+        if (auto input = walk->next(passed, unnamed)) return input;
         walk.reset();
       } else if (lines) {
         if (auto input = next_of_lines()) return input;
@@ -274,9 +265,10 @@ struct InputStream::State {
     const std::string& given = list.given();
     const bool is_picture = list.content() == PathLines::Content::picture;
     if (!is_picture || !list.is_standard_input()) {
-      return failed_input(given, given, ErrorCode::unsupported_format,
-                          (list.is_standard_input() ? "standard input is " : "the list is ") +
-                              list.describe() + (is_picture ? "; without the @ it is taken" : ""));
+      return failed_input(
+          given, given, ErrorCode::unsupported_format,
+          is_picture ? "the list is a picture; without the @ it is taken"
+                     : "neither a picture nor a list of paths in UTF-8; a video is read from a file");
     }
     constexpr std::size_t kMost = std::numeric_limits<int>::max();
     const auto owner = std::make_shared<const std::vector<std::byte>>(list.bytes(kMost));
@@ -373,10 +365,12 @@ struct InputStream::State {
   std::istream& standard_input;
   std::size_t next_spec = 0;
   bool standard_input_taken = false;
-  bool looks = true;
   std::unique_ptr<PathLines> lines;
   std::optional<PictureWalk> walk;
-  PassedFiles passed;  ///< of walks that have ended
+  PassedFiles passed;
+  std::vector<std::string> unnamed;
+  std::optional<std::vector<Input>> counted;
+  std::size_t next_counted = 0;
 };
 
 InputStream::InputStream(std::vector<std::string> specs, bool recursive, fs::path whole,
@@ -385,63 +379,43 @@ InputStream::InputStream(std::vector<std::string> specs, bool recursive, fs::pat
           std::make_unique<State>(std::move(specs), recursive, std::move(whole), standard_input)) {}
 InputStream::~InputStream() = default;
 
-void InputStream::count_alone() { state_->looks = false; }
-
 std::optional<Input> InputStream::next() { return state_->next(); }
 
 PassedFiles InputStream::passed() const {
   PassedFiles passed = state_->passed;
-  if (state_->walk) passed += state_->walk->passed();
+  for (const std::string& file : state_->unnamed)
+    if (begins_as_picture(file)) passed.pictures.add(file);
   return passed;
 }
 
-std::optional<InputCount::Counted> InputCount::count(const std::stop_token& stop,
-                                                     const std::vector<std::string>& words,
-                                                     bool recursive) {
-  InputStream inputs(words, recursive);
-  inputs.count_alone();
-  Counted counted;
-  while (const std::optional<Input> input = inputs.next()) {
-    if (stop.stop_requested()) return std::nullopt;
-    ++counted.inputs;
-    if (input->is_video && !input->error) ++counted.videos;
+const std::vector<Input>* InputStream::count() {
+  if (!state_->counted) {
+    if (!std::ranges::all_of(state_->specs, can_be_walked_twice)) return nullptr;
+    std::vector<Input> all;
+    while (std::optional<Input> input = state_->next()) all.push_back(std::move(*input));
+    state_->counted = std::move(all);
   }
-  return counted;
+  return &*state_->counted;
 }
 
-InputCount::InputCount(std::vector<std::string> words, bool recursive, Progress& progress)
-    : words_(std::move(words)), recursive_(recursive), progress_(progress) {
-  std::error_code ignored;
-  if (words_.size() != 1 || !std::filesystem::is_regular_file(words_.front(), ignored)) return;
-  begun_ = true;
-  counted_ = {1, has_video_extension(words_.front()) ? 1 : 0};
+InputCount::InputCount(InputStream& inputs, Progress& progress) : progress_(progress) {
+  const std::vector<Input>* all = progress.is_shown() ? inputs.count() : nullptr;
+  if (all == nullptr) return;
+  inputs_ = std::ssize(*all);
+  videos_left_ = std::ranges::count_if(
+      *all, [](const Input& input) { return input.is_video && !input.error; });
   show();
 }
 
-InputCount::~InputCount() = default;
-
-void InputCount::begin() {
-  if (std::exchange(begun_, true) || !progress_.is_shown()) return;
-  if (!std::ranges::all_of(words_, can_be_walked_twice)) return;
-  counter_ = std::jthread([this](const std::stop_token& stop) {
-    const std::optional<Counted> counted = count(stop, words_, recursive_);
-    const std::lock_guard lock(mutex_);
-    counted_ = counted;
-    show();
-  });
-}
-
 void InputCount::add_video(const image::VideoFacts& video) {
-  const std::lock_guard lock(mutex_);
-  ++videos_;
-  frames_ += video.num_read;
+  --videos_left_;
+  if (inputs_) *inputs_ += video.num_read - 1;
   are_frames_known_ = are_frames_known_ && video.num_read > 0;
   show();
 }
 
 void InputCount::show() {
-  if (counted_ && are_frames_known_ && videos_ == counted_->videos)
-    progress_.set_total(counted_->inputs - videos_ + frames_);
+  if (inputs_ && are_frames_known_ && videos_left_ == 0) progress_.set_total(*inputs_);
 }
 
 }  // namespace hydrascope::app

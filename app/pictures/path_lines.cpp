@@ -3,7 +3,6 @@
 #include "model/image/picture_formats.h"
 
 #include <algorithm>
-#include <array>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -16,33 +15,6 @@ using std::string_view_literals::operator""sv;
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF"sv;
 constexpr std::size_t kMaxLength = 4096;  // PATH_MAX of Linux
 constexpr std::size_t kTelling = 64;      // bytes that tell every format
-
-/// How what is no list may begin.
-constexpr std::array kBeginnings{
-    "\0"sv,       "\xFF"sv,   "\x89PNG"sv, "\x1A\x45"sv, "\x1F\x8B"sv,
-    "\xFE\xFF"sv, "RIFF"sv,   "BM"sv,      "GIF8"sv,     "II*\0"sv,
-    "MM\0*"sv,    "8BPS\0"sv, "P1"sv,      "P2"sv,       "P3"sv,
-    "P4"sv,       "P5"sv,     "P6"sv,      "P7\n"sv,     "<svg"sv,
-    "%PDF-"sv,    "PK\3\4"sv, "OggS\0"sv,  "FLV\1"sv,    "\x30\x26\xB2\x75"sv};
-
-/// Whether more bytes would tell more: what is there begins so, and no long line has ended.
-bool is_undecided(std::string_view head) {
-  constexpr std::size_t kLongestHeaderLine = 18;
-  const std::size_t line = head.find('\n');
-  if (head.size() >= kTelling || (line != head.npos && line > kLongestHeaderLine)) return false;
-  return std::ranges::any_of(kBeginnings, [&](std::string_view beginning) {
-    const std::size_t count = std::min(beginning.size(), head.size());
-    return head.substr(0, count) == beginning.substr(0, count);
-  });
-}
-
-bool is_video(std::string_view head) {
-  const bool is_avi = head.starts_with("RIFF"sv) && head.substr(8).starts_with("AVI "sv);
-  return is_avi || (head.size() > 8 && head.substr(4).starts_with("ftyp"sv)) ||
-         head.starts_with("\x1A\x45\xDF\xA3"sv) || head.starts_with("\0\0\1\xBA"sv) ||
-         head.starts_with("\0\0\1\xB3"sv) || head.starts_with("OggS\0"sv) ||
-         head.starts_with("FLV\1"sv) || head.starts_with("\x30\x26\xB2\x75"sv);
-}
 
 /// Bytes of a program, not of names.
 bool holds_controls(std::string_view head) {
@@ -71,41 +43,27 @@ std::optional<char> PathLines::take() {
   return Traits::to_char_type(byte);
 }
 
-void PathLines::look() {
-  std::string head;
-  // A byte, and with it what has come already.
-  while (const std::optional<char> byte = take()) {
-    head += *byte;
-    const bool is_there = head.size() < kMaxLength && stream_.rdbuf()->in_avail() > 0;
-    if (!is_there && !is_undecided(head)) break;
-  }
-  head_ = std::move(head);
-}
-
 PathLines::Content PathLines::content() {
   if (content_) return *content_;
-  look();
-  content_ = Content::paths;
-  const image::PictureFormat* format =
-      image::format_of_bytes(std::as_bytes(std::span(head_.data(), head_.size())));
-  const bool has_zero = head_.find('\0') != std::string::npos;
-  const bool is_other = head_.starts_with("%PDF-") || head_.starts_with("PK\3\4") ||
-                        (has_zero && holds_controls(head_));
-  if (format != nullptr) {
-    content_ = Content::picture;
-    description_ = "a picture (" + std::string(format->title) + ")";
-  } else if (head_.starts_with("\xFF\xFE") || head_.starts_with("\xFE\xFF")) {
-    content_ = Content::other;
-    description_ = "text in UTF-16, where a list is in UTF-8";
-  } else if (is_video(head_)) {
-    content_ = Content::other;
-    description_ = "a video, which is read from a file alone";
-  } else if (is_other) {
-    content_ = Content::other;
-    description_ = "neither a list of paths nor a picture";
-  } else if (head_.starts_with(kByteOrderMark)) {
-    taken_ = kByteOrderMark.size();
+  std::string head;
+  bool tells = false;
+  // What has come already is taken, too.
+  while (head.size() < kMaxLength && (!tells || stream_.rdbuf()->in_avail() > 0)) {
+    const std::optional<char> byte = take();
+    if (!byte) break;
+    head += *byte;
+    tells = tells || head.size() >= kTelling || *byte == '\n' || *byte == '\0';
   }
+  head_ = std::move(head);
+  const bool has_zero = head_.find('\0') != std::string::npos;
+  content_ = Content::paths;
+  if (image::format_of_bytes(std::as_bytes(std::span(head_.data(), head_.size()))) != nullptr)
+    content_ = Content::picture;
+  else if (head_.starts_with("\xFF\xFE") || head_.starts_with("\xFE\xFF") ||
+           head_.starts_with("%PDF-") || (has_zero && holds_controls(head_)))
+    content_ = Content::other;
+  else if (head_.starts_with(kByteOrderMark))
+    taken_ = kByteOrderMark.size();
   if (has_zero) separator_ = '\0';
   return *content_;
 }

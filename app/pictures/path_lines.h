@@ -31,8 +31,6 @@ class PathLines {
   /// By the first bytes, of which no more are waited for than tell. All of these throw
   /// Error(unreadable) when reading fails.
   Content content();
-  /// "a JPEG picture": of what holds no paths.
-  [[nodiscard]] const std::string& describe() const noexcept { return description_; }
   /// Everything, of what holds no paths; one byte more than `most` where there are more.
   std::vector<std::byte> bytes(std::size_t most);
 
@@ -46,7 +44,6 @@ class PathLines {
   [[nodiscard]] bool produced() const noexcept { return produced_; }
 
  private:
-  void look();
   std::optional<char> take();
   std::optional<Line> read();
 
@@ -57,7 +54,6 @@ class PathLines {
   std::string head_;       ///< what was read ahead
   std::size_t taken_ = 0;  ///< of it
   std::optional<Content> content_;
-  std::string description_;
   char separator_ = '\n';
   bool produced_ = false;
 };
