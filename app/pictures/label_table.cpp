@@ -147,48 +147,21 @@ struct TableForm {
       subject, "without a header, two columns: a picture that exists and its class");
 }
 
-/// Empties lines that begin with # in front of the table, save one that names a picture.
-void drop_comments(std::string& text, std::string_view delimiters, PictureFinder& files,
-                   const std::string& subject) {
-  for (std::size_t at = 0; at < text.size() && text[at] == '#';) {
-    const std::size_t end = std::min(text.find_first_of("\r\n", at), text.size());
-    const std::string line = text.substr(at, end - at);
-    for (const char delimiter : delimiters) {
-      const std::size_t size = line.find(delimiter);
-      if (size != line.npos && files.find(line.substr(0, size), subject)) return;
-    }
-    text.erase(at, line.size());
-    at = std::min(text.find_first_not_of("\r\n", at), text.size());
-  }
-}
-
-/// Excel's first line, which names the delimiter, is emptied.
-std::string take_delimiter(std::string& text) {
-  const std::size_t end = std::min(text.find_first_of("\r\n"), text.size());
-  std::string line = text.substr(0, end);
-  std::erase(line, '"');
-  if (line.size() != 5 || line[3] != '=' || plain_name(line.substr(0, 3)) != "sep") return "";
-  text.erase(0, end);
-  return line.substr(4);
-}
-
-TableForm find_form(std::string& text, PictureFinder& files, const std::string& subject) {
-  const std::string named = take_delimiter(text);
-  const std::string delimiters = named.empty() ? ",;\t| " : named;
-  drop_comments(text, delimiters, files, subject);
+TableForm find_form(const std::string& text, PictureFinder& files, const std::string& subject) {
+  constexpr std::string_view kDelimiters = ",;\t| ";
   std::vector<std::string> longest;
   const auto first_row = [&](char delimiter) -> std::vector<std::string> {
     const std::vector<TableRow> rows = split_table(text, delimiter, subject, 1);
     if (rows.empty()) throw UsageError("expected a header and rows", subject);
     return rows.front().cells;
   };
-  for (const char delimiter : delimiters) {
+  for (const char delimiter : kDelimiters) {
     const std::vector<std::string> titles = first_row(delimiter);
     if (TableColumns columns = find_columns(titles); columns.suffice())
       return {delimiter, true, titles, std::move(columns)};
     if (titles.size() > longest.size()) longest = titles;
   }
-  for (const char delimiter : delimiters) {
+  for (const char delimiter : kDelimiters) {
     const std::vector<std::string> cells = first_row(delimiter);
     if (cells.size() == 2 && files.find(cells[0], subject + ", row 1"))
       return {delimiter, false, {"column 1", "column 2"}, {.file = 0, .label = 1}};
@@ -235,7 +208,7 @@ class LabelTable {
  public:
   LabelTable(const fs::path& csv, const fs::path& folder, const image::Labels& labels)
       : subject_("`labels_csv` " + csv.string()), files_(folder, csv), words_(labels) {
-    std::string text = read_table_text(csv, subject_);
+    const std::string text = read_table_text(csv, subject_);
     form_ = find_form(text, files_, subject_);
     rows_ = split_table(text, form_.delimiter, subject_);
     if (form_.has_header) rows_.erase(rows_.begin());

@@ -1,4 +1,4 @@
-// A table in a text file: UTF-8 or UTF-16, cells between delimiters, quotes as in RFC 4180.
+// A table in a text file: UTF-8, cells between delimiters, quotes as in RFC 4180.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,7 @@ struct TableRow {
   std::vector<std::string> cells;
 };
 
-/// The file's text without a byte order mark, in UTF-8 where it was UTF-16: by the mark, else where
-/// every second byte of the beginning is zero. Throws Error(invalid_argument) with `subject` for a
+/// The file's text without a byte order mark. Throws Error(invalid_argument) with `subject` for a
 /// file that cannot be read or is no text.
 std::string read_table_text(const std::filesystem::path& file, const std::string& subject);
 
