@@ -2,7 +2,6 @@
 #pragma once
 
 #include <filesystem>
-#include <string>
 
 namespace hydrascope::app {
 
@@ -16,9 +15,6 @@ class FileLock {
   FileLock& operator=(const FileLock&) = delete;
   /// By another: this one has it not.
   [[nodiscard]] bool is_taken() const noexcept { return is_taken_; }
-  /// Who has it: "another run (process 1234)", or "another run" where its process cannot be seen: it
-  /// is another user's, or another machine's.
-  [[nodiscard]] std::string holder() const;
   /// Does `path` still stand for what is locked? True where there are no locks.
   [[nodiscard]] bool is_of(const std::filesystem::path& path) const noexcept;
   /// Waits until what it holds is on the disk; 0 or an errno.

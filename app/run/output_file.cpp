@@ -35,20 +35,6 @@ namespace {
 
 constexpr int kPatience = 1000;  // milliseconds after a request to stop
 
-/// POSIX locks belong to the process and the inode, so processes that inherited one descriptor
-/// exclude each other. It goes without locks if there are none (some network file systems).
-bool set_lock(int descriptor, short kind) {
-  struct flock lock {};
-  lock.l_type = kind;
-  lock.l_whence = SEEK_SET;
-  for (int left = kPatience; left > 0; left -= stop_requested() ? 1 : 0) {
-    if (::fcntl(descriptor, F_SETLK, &lock) == 0 || (errno != EAGAIN && errno != EACCES))
-      return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return false;
-}
-
 bool write_all(int descriptor, std::string_view text) {
   while (!text.empty()) {
     if (!becomes_ready(descriptor, POLLOUT, kPatience)) return false;
@@ -204,12 +190,7 @@ std::streamsize AtomicWrites::xsputn(const char* text, std::streamsize count) {
 }
 
 int AtomicWrites::sync() {
-  if (pending_.empty()) return 0;
-  // Nobody else writes to standard output so, where a lock for each record could take long.
-  const bool is_shared = descriptor_ != STDOUT_FILENO;
-  const bool is_written =
-      (!is_shared || set_lock(descriptor_, F_WRLCK)) && write_all(descriptor_, pending_);
-  if (is_shared) set_lock(descriptor_, F_UNLCK);
+  const bool is_written = write_all(descriptor_, pending_);
   pending_.clear();
   return is_written ? 0 : -1;
 }
@@ -330,7 +311,7 @@ void OutputFile::open_part(Start start) {
     lock_ = std::make_unique<FileLock>(part_);
     if (lock_->is_taken()) {
       part_.clear();  // it is another's
-      throw UsageError(lock_->holder() + " is writing this file", place_,
+      throw UsageError("another run is writing this file", place_,
                        "wait for its end, or give this one another file");
     }
   } while (!lock_->is_of(part_));

@@ -1,4 +1,4 @@
-// `-o`: a file or standard output, which neither two runs nor the processes of one spoil for each other.
+// `-o`: a file or standard output, which two runs do not spoil for each other.
 #pragma once
 
 #include "app/run/file_lock.h"
@@ -15,10 +15,8 @@
 
 namespace hydrascope::app {
 
-/// Keeps what is written until a flush; then all of it goes to a file descriptor, and nothing that
-/// others write this way comes in between: a pipe takes only 4096 bytes at once (PIPE_BUF), so they
-/// lock what the descriptor refers to meanwhile. The flush fails where a lock, a pipe or a terminal
-/// still waits a second after a request to stop.
+/// Keeps what is written until a flush; then all of it goes to a file descriptor. The flush fails where a pipe or a
+/// terminal still waits a second after a request to stop.
 class AtomicWrites final : public std::streambuf {
  public:
   /// Does not own `descriptor`.
