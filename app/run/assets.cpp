@@ -156,40 +156,9 @@ fs::path home_folder() {
   return listed.is_absolute() ? listed : fs::path("/");
 }
 
-/// With the values of variables for $NAME and ${NAME}, where there are such.
-std::string with_variables(std::string_view text) {
-  std::string result;
-  while (true) {
-    const std::size_t dollar = text.find('$');
-    result += text.substr(0, dollar);
-    if (dollar == text.npos) return result;
-    text.remove_prefix(dollar);
-    const bool is_braced = text.size() > 1 && text[1] == '{';
-    const std::size_t begin = is_braced ? 2 : 1;
-    std::size_t end = begin;
-    while (end < text.size() &&
-           (is_braced
-                ? text[end] != '}'
-                : text[end] == '_' || std::isalnum(static_cast<unsigned char>(text[end])) != 0))
-      ++end;
-    const std::string name(text.substr(begin, end - begin));
-    end = std::min(text.size(), end + (is_braced ? 1 : 0));
-    const char* value = std::getenv(name.c_str());
-    result += value != nullptr ? std::string_view(value) : text.substr(0, end);
-    text.remove_prefix(end);
-  }
-}
-
-/// As Python's expanduser and expandvars do it.
+/// With the home for a `~` that the shell did not replace.
 fs::path expanded(const std::string& given) {
-  if (!given.starts_with('~')) return with_variables(given);
-  const std::size_t slash = std::min(given.find('/'), given.size());
-  std::string home = home_folder().string();
-  if (slash > 1) {
-    const passwd* user = ::getpwnam(given.substr(1, slash - 1).c_str());
-    home = user == nullptr ? given.substr(0, slash) : user->pw_dir;
-  }
-  return with_variables(home + given.substr(slash));
+  return given == "~" || given.starts_with("~/") ? home_folder().string() + given.substr(1) : given;
 }
 
 /// Letters, digits, '-', '_' and '.', as Hugging Face allows them; no part that leads elsewhere.

@@ -3,6 +3,7 @@
 #include "app/run/signal_stop.h"
 #include "app/run/terminal_text.h"
 #include "app/run/usage_error.h"
+#include "kernels/file_place.h"
 #include "kernels/input_file.h"
 #include "kernels/limits.h"
 #include "model/checkpoint/formats/safetensors.h"
@@ -287,8 +288,7 @@ OutputFile::OutputFile(const std::string& output, std::string_view option, Start
     return;
   }
   target_ = end_of_links(output);  // a link stays one
-  folder_ = std::make_unique<FolderOf>(target_);
-  part_ = folder_->path() / beside(target_, ".part").filename();
+  part_ = beside(target_, ".part");
   refuse_to_replace(target_, kind, place_);
   refuse_part(part_, kind, place_);
   if (fs::is_symlink(part_, error)) fs::remove(part_, error);

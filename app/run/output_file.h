@@ -2,7 +2,6 @@
 #pragma once
 
 #include "app/run/file_lock.h"
-#include "kernels/file_place.h"
 
 #include <cstdint>
 #include <filesystem>
@@ -90,7 +89,6 @@ class OutputFile {
 
   std::string place_;  ///< for messages
   std::filesystem::path target_;
-  std::unique_ptr<FolderOf> folder_;
   std::filesystem::path part_;
   bool is_copy_ = false;  ///< the part holds a copy of the target alone
   int opened_ = -1;       ///< a device or a pipe
