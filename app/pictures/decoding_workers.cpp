@@ -21,7 +21,6 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <system_error>
@@ -46,7 +45,7 @@ struct Question {
 
 constexpr std::uint32_t kLongestText = 1 << 16;
 
-/// The sizes of the pixels in the file, or of the reason why there are none and of the hint.
+/// Before the pixels, or before the reason why there are none and the hint.
 struct Answer {
   std::int32_t error = -1;  ///< an ErrorCode
   std::int32_t width = 0;
@@ -94,22 +93,6 @@ bool receive_one(int socket, Value& value) {
   return receive_all(socket, std::as_writable_bytes(std::span(&value, 1)));
 }
 
-/// Maps the first `size` bytes of a file in memory, which has them and never shrinks, so that what
-/// is mapped can be read whatever its writer does. Throws std::bad_alloc.
-std::uint8_t* mapped(int file, std::size_t size, int protection) {
-  void* const begin = ::mmap(nullptr, size, protection, MAP_SHARED, file, 0);
-  if (begin == MAP_FAILED) throw std::bad_alloc();
-  return static_cast<std::uint8_t*>(begin);
-}
-
-/// Memory beyond the size of most pictures is given back.
-void forget_large(int file, std::size_t size) {
-  constexpr std::size_t kKept = std::size_t{1} << 24;
-  if (size > kKept)
-    ::fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, kKept,
-                static_cast<off_t>(size - kKept));
-}
-
 std::string how_it_ended(int status, double seconds) {
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
     return "decoding took longer than " + shortest_number(seconds) + " seconds";
@@ -147,23 +130,14 @@ DecodingWorkers::Worker DecodingWorkers::start() const {
   // No other process gets them, or an end would not be noticed.
   std::array<int, 2> sockets{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.data()) != 0) fail(errno);
-  Worker worker{.socket = sockets[0],
-                .pixels = ::memfd_create("pixels", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
-  if (worker.pixels < 0 || ::fcntl(worker.pixels, F_ADD_SEALS, F_SEAL_SHRINK) != 0) {
-    const int error = errno;
-    for (const int descriptor : {sockets[0], sockets[1], worker.pixels}) ::close(descriptor);
-    fail(error);
-  }
+  Worker worker{.socket = sockets[0]};
   std::string name = program_.string();
   std::string command(kDecodePictures);
   std::string socket = std::to_string(sockets[1]);
-  std::string pixels = std::to_string(worker.pixels);
-  const std::array<char*, 5> words{name.data(), command.data(), socket.data(), pixels.data(),
-                                   nullptr};
+  const std::array<char*, 4> words{name.data(), command.data(), socket.data(), nullptr};
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
-  for (const int descriptor : {sockets[1], worker.pixels})
-    ::posix_spawn_file_actions_adddup2(&actions, descriptor, descriptor);
+  ::posix_spawn_file_actions_adddup2(&actions, sockets[1], sockets[1]);
   // Results go there, which nothing that a decoder prints belongs to.
   ::posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
   const int error =
@@ -172,31 +146,13 @@ DecodingWorkers::Worker DecodingWorkers::start() const {
   ::close(sockets[1]);
   if (error != 0) {
     ::close(sockets[0]);
-    ::close(worker.pixels);
     fail(error);
   }
   return worker;
 }
 
-bool DecodingWorkers::read_pixels(Worker& worker, std::size_t size,
-                                  std::vector<std::uint8_t>& pixels) {
-  if (worker.size < size) {
-    struct stat facts {};
-    if (::fstat(worker.pixels, &facts) != 0 || std::cmp_less(facts.st_size, size)) return false;
-    std::uint8_t* const larger = mapped(worker.pixels, size, PROT_READ);
-    if (worker.mapped != nullptr) ::munmap(worker.mapped, worker.size);
-    worker.mapped = larger;
-    worker.size = size;
-  }
-  pixels.assign(worker.mapped, worker.mapped + size);
-  forget_large(worker.pixels, size);
-  return true;
-}
-
 int DecodingWorkers::end(const Worker& worker) noexcept {
   ::close(worker.socket);
-  if (worker.mapped != nullptr) ::munmap(worker.mapped, worker.size);
-  ::close(worker.pixels);
   ::kill(worker.process, SIGKILL);  // changes nothing where it has ended
   int status = 0;
   while (::waitpid(worker.process, &status, 0) < 0 && errno == EINTR) continue;
@@ -222,7 +178,8 @@ image::Picture DecodingWorkers::read(const fs::path& file, const image::DecodeOp
         const std::int64_t pixels = std::int64_t{answer.width} * answer.height;
         if (answer.width <= 0 || answer.height <= 0 || pixels > options.max_pixels) return false;
         picture = {answer.width, answer.height, {}};
-        return read_pixels(worker, static_cast<std::size_t>(3 * pixels), picture.rgb);
+        picture.rgb.resize(static_cast<std::size_t>(3 * pixels));
+        return receive(worker.socket, picture.rgb);
       }
       // A process that a hostile picture has taken over may say anything.
       if (answer.error > static_cast<std::int32_t>(ErrorCode::failed) ||
@@ -313,7 +270,7 @@ void set_alarm(double seconds) {
 void limit_memory([[maybe_unused]] const Question& question) {
 #ifndef __SANITIZE_ADDRESS__  // it reserves more than any limit
   // Libraries, the file, and a pixel as it is stored (four channels of 16 bits), as RGB, turned, and
-  // handed over.
+  // to spare.
   constexpr rlim_t kProgram = rlim_t{1} << 30;
   constexpr rlim_t kOfPixel = 8 + 3 + 3 + 3;
   rlimit limit{};
@@ -343,40 +300,11 @@ image::Picture answer_to(const Question& question, const fs::path& file,
 
 }  // namespace
 
-namespace {
-
-/// The file that pictures are written into, mapped once for all pictures of a size.
-class SharedPixels {
- public:
-  explicit SharedPixels(int file) : file_(file) {}
-  /// False, with `errno`, where the file cannot grow.
-  bool write(std::span<const std::uint8_t> pixels) {
-    if (size_ < pixels.size()) {
-      if (::ftruncate(file_, static_cast<off_t>(pixels.size())) != 0) return false;
-      if (begin_ != nullptr) ::munmap(begin_, size_);
-      size_ = 0;
-      begin_ = mapped(file_, pixels.size(), PROT_READ | PROT_WRITE);
-      size_ = pixels.size();
-    }
-    std::ranges::copy(pixels, begin_);
-    return true;
-  }
-
- private:
-  int file_;
-  std::uint8_t* begin_ = nullptr;
-  std::size_t size_ = 0;
-};
-
-}  // namespace
-
-int decode_pictures_for(int socket, int pixels) {
+int decode_pictures_for(int socket) {
   // A signal that a terminal or a service manager sends to all is for the process that asks, which ends this
   // one by ending.
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) std::signal(number, SIG_IGN);
-  std::signal(SIGXFSZ, SIG_IGN);  // a file in memory, too, may be too large: then writing fails
   std::signal(SIGALRM, SIG_DFL);
-  SharedPixels shared(pixels);
   Question question;
   while (receive_one(socket, question)) {
     std::string name(question.name_size, '\0');
@@ -386,9 +314,6 @@ int decode_pictures_for(int socket, int pixels) {
     std::optional<Error> error;
     const image::Picture picture = answer_to(question, name, error);
     set_alarm(0);
-    if (!error && !shared.write(picture.rgb))
-      error = Error(ErrorCode::out_of_memory, "the decoded picture cannot be handed over: " +
-                                                  std::generic_category().message(errno));
     Answer answer{.width = picture.width, .height = picture.height};
     std::string text;
     std::string hint;
@@ -399,8 +324,8 @@ int decode_pictures_for(int socket, int pixels) {
                 .text_size = static_cast<std::uint32_t>(text.size()),
                 .hint_size = static_cast<std::uint32_t>(hint.size())};
     }
-    if (!send_all(socket, bytes_of(answer)) || !send_all(socket, bytes_of(text)) ||
-        !send_all(socket, bytes_of(hint)))
+    if (!send_all(socket, bytes_of(answer)) || !send_all(socket, std::as_bytes(std::span(picture.rgb))) ||
+        !send_all(socket, bytes_of(text)) || !send_all(socket, bytes_of(hint)))
       break;
   }
   return 0;
