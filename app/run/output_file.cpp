@@ -6,15 +6,14 @@
 #include "kernels/file_place.h"
 #include "kernels/input_file.h"
 #include "kernels/limits.h"
+#include "model/checkpoint/formats/mapped_file.h"
 #include "model/checkpoint/formats/safetensors.h"
 #include "model/image/picture_formats.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <climits>
-#include <cstddef>
 #include <fcntl.h>
 #include <fstream>
 #include <ios>
@@ -23,6 +22,8 @@
 #include <poll.h>
 #include <span>
 #include <string_view>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <system_error>
 #include <thread>
 #include <unistd.h>
@@ -51,15 +52,10 @@ bool write_all(int descriptor, std::string_view text) {
 
 /// How many bytes of it are whole lines.
 std::uintmax_t size_of_whole_lines(const fs::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  std::array<char, 1 << 16> piece{};
-  std::uintmax_t size = 0;
-  for (std::uintmax_t begin = 0; stream; begin += piece.size()) {
-    stream.read(piece.data(), piece.size());
-    const std::string_view text(piece.data(), static_cast<std::size_t>(stream.gcount()));
-    if (const std::size_t end = text.rfind('\n'); end != text.npos) size = begin + end + 1;
-  }
-  return size;
+  const checkpoint::MappedFile mapped(file);
+  const std::string_view text(reinterpret_cast<const char*>(mapped.bytes().data()),
+                              mapped.bytes().size());
+  return text.rfind('\n') + 1;  // 0 without a line
 }
 
 constexpr std::string_view kTextMark = "# made by hydrascope\n";
@@ -179,21 +175,33 @@ void refuse_part(const fs::path& part, FileKind kind, const std::string& place) 
 
 }  // namespace
 
-AtomicWrites::int_type AtomicWrites::overflow(int_type letter) {
-  if (traits_type::eq_int_type(letter, traits_type::eof())) return traits_type::not_eof(letter);
-  pending_ += traits_type::to_char_type(letter);
-  return letter;
-}
-
-std::streamsize AtomicWrites::xsputn(const char* text, std::streamsize count) {
-  pending_.append(text, static_cast<std::size_t>(count));
-  return count;
-}
-
 int AtomicWrites::sync() {
-  const bool is_written = write_all(descriptor_, pending_);
-  pending_.clear();
+  const bool is_written = write_all(descriptor_, view());
+  str("");
   return is_written ? 0 : -1;
+}
+
+// The lock is the open description's, so that it ends with it; no program that is started keeps it.
+FileLock::FileLock(const fs::path& path) : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+  if (descriptor_ >= 0 && ::flock(descriptor_, LOCK_EX | LOCK_NB) != 0)
+    is_taken_ = errno == EWOULDBLOCK;
+}
+
+FileLock::~FileLock() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+bool FileLock::is_of(const fs::path& path) const noexcept {
+  struct stat locked {};
+  struct stat named {};
+  if (descriptor_ < 0 || ::fstat(descriptor_, &locked) != 0) return true;
+  return ::stat(path.c_str(), &named) == 0 && locked.st_dev == named.st_dev &&
+         locked.st_ino == named.st_ino;
+}
+
+int FileLock::sync() const noexcept {
+  if (descriptor_ < 0 || ::fsync(descriptor_) == 0) return 0;
+  return errno == EINVAL ? 0 : errno;  // a file system without syncs
 }
 
 std::string text_for(const std::ostream& out, std::string text) {
@@ -317,14 +325,11 @@ void OutputFile::open_part(Start start) {
   } while (!lock_->is_of(part_));
   std::error_code error;
   if (start == Start::anew) return cut(0);
-  if (fs::file_size(part_, error) == 0 && fs::exists(target_, error)) {
-    fs::copy_file(target_, part_, fs::copy_options::overwrite_existing, error);
-    if (error) fail("the file cannot be written", error.value());
-    cut(size_of_whole_lines(part_));
-    is_copy_ = true;
-    return;
-  }
+  const bool is_copy = fs::file_size(part_, error) == 0 && fs::exists(target_, error);
+  if (is_copy) fs::copy_file(target_, part_, fs::copy_options::overwrite_existing, error);
+  if (error) fail("the file cannot be written", error.value());
   cut(size_of_whole_lines(part_));
+  is_copy_ = is_copy;
 }
 
 void OutputFile::cut(std::uintmax_t size) {
