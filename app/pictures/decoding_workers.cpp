@@ -324,7 +324,8 @@ int decode_pictures_for(int socket) {
                 .text_size = static_cast<std::uint32_t>(text.size()),
                 .hint_size = static_cast<std::uint32_t>(hint.size())};
     }
-    if (!send_all(socket, bytes_of(answer)) || !send_all(socket, std::as_bytes(std::span(picture.rgb))) ||
+    if (!send_all(socket, bytes_of(answer)) ||
+        !send_all(socket, std::as_bytes(std::span(picture.rgb))) ||
         !send_all(socket, bytes_of(text)) || !send_all(socket, bytes_of(hint)))
       break;
   }

@@ -24,8 +24,8 @@ bool matches_segment(std::string_view segment, std::string_view name);
 
 /// One of a walk.
 struct FoundFile {
-  std::string path;                      ///< a file, or the folder that could not be listed
-  std::optional<ErrorCode> error = {};   ///< unreadable, not_found (a link to nothing)
+  std::string path;                     ///< a file, or the folder that could not be listed
+  std::optional<ErrorCode> error = {};  ///< unreadable, not_found (a link to nothing)
   std::string message = {};
   bool is_folder = false;  ///< one that could not be listed
   bool is_link = false;

@@ -4,6 +4,7 @@
 #include "app/results/file_extension.h"
 #include "app/run/terminal_text.h"
 #include "app/run/usage_error.h"
+#include "app/run/words.h"
 #include "kernels/input_file.h"
 #include "model/image/picture_formats.h"
 
@@ -12,6 +13,7 @@
 #include <charconv>
 #include <filesystem>
 #include <ios>
+#include <istream>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -103,6 +105,116 @@ class PictureWalk {
   bool produced_ = false;
 };
 
+/// A list of paths, a file or standard input: one path a line, or one before each zero byte where the
+/// first 4 KiB hold one (`find -print0`). Empty ones are left out. Each is read when it is asked for, so
+/// that a pipe's paths are worked on as they come. A byte order mark is dropped; a carriage return at the
+/// end is kept (it may belong to the name). A line longer than any path is cut instead of kept.
+class PathLines {
+ public:
+  struct Line {
+    std::string text;
+    bool too_long = false;  ///< `text` is only its beginning
+  };
+  enum class Content { paths, picture, other };
+
+  /// `named` is what the user called the list; `stream` must outlive this.
+  PathLines(std::string named, std::istream& stream) : given(std::move(named)), stream_(stream) {}
+  /// Of a file, beside which its paths may be.
+  PathLines(std::string named, std::unique_ptr<std::istream> file, fs::path beside)
+      : given(std::move(named)),
+        folder(std::move(beside)),
+        file_(std::move(file)),
+        stream_(*file_) {}
+
+  /// By the first bytes, of which no more are waited for than tell. All of these throw
+  /// Error(unreadable) when reading fails.
+  Content content() {
+    if (content_) return *content_;
+    constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+    std::string head;
+    bool tells = false;
+    // What has come already is taken, too.
+    while (head.size() < kMaxLength && (!tells || stream_.rdbuf()->in_avail() > 0)) {
+      const std::optional<char> byte = take();
+      if (!byte) break;
+      head += *byte;
+      tells = tells || head.size() >= kTelling || *byte == '\n' || *byte == '\0';
+    }
+    const bool has_zero = head.find('\0') != std::string::npos;
+    content_ = Content::paths;
+    if (image::format_of_bytes(std::as_bytes(std::span(head))) != nullptr)
+      content_ = Content::picture;
+    else if (head.starts_with("\xFF\xFE") || head.starts_with("\xFE\xFF") ||
+             head.starts_with("%PDF-") || (has_zero && holds_controls(head)))
+      content_ = Content::other;
+    else if (head.starts_with(kByteOrderMark))
+      taken_ = kByteOrderMark.size();
+    if (has_zero) separator_ = '\0';
+    head_ = std::move(head);
+    return *content_;
+  }
+
+  /// Everything, of what holds no paths; one byte more than `most` where there are more.
+  std::vector<std::byte> bytes(std::size_t most) {
+    std::vector<std::byte> all;
+    while (all.size() <= most) {
+      const std::optional<char> byte = take();
+      if (!byte) break;
+      all.push_back(static_cast<std::byte>(*byte));
+    }
+    return all;
+  }
+
+  /// The next line, or nothing at the end.
+  std::optional<Line> next() {
+    while (std::optional<char> byte = take()) {
+      Line line;
+      for (; byte && *byte != separator_; byte = take()) {
+        if (!produced && *byte == '\0') {
+          separator_ = '\0';
+          break;
+        }
+        line.too_long = line.text.size() == kMaxLength;
+        if (!line.too_long) line.text += *byte;
+      }
+      if (line.text.empty() || line.text == "\r") continue;
+      produced = true;
+      return line;
+    }
+    return std::nullopt;
+  }
+
+  [[nodiscard]] bool is_standard_input() const noexcept { return file_ == nullptr; }
+
+  std::string given;
+  fs::path folder = {};   ///< "" for standard input
+  bool produced = false;  ///< there was a line
+
+ private:
+  static constexpr std::size_t kMaxLength = 4096;  // PATH_MAX of Linux
+  static constexpr std::size_t kTelling = 64;      // bytes that tell every format
+
+  /// Bytes of a program, not of names.
+  static bool holds_controls(std::string_view head) {
+    return std::ranges::any_of(head.substr(0, kTelling), [](unsigned char byte) {
+      return byte < 0x20 && byte != '\0' && byte != '\t' && byte != '\n' && byte != '\r';
+    });
+  }
+  std::optional<char> take() {
+    if (taken_ < head_.size()) return head_[taken_++];
+    const int byte = stream_.rdbuf()->sbumpc();
+    if (byte == std::istream::traits_type::eof()) return std::nullopt;
+    return std::istream::traits_type::to_char_type(byte);
+  }
+
+  std::unique_ptr<std::istream> file_ = {};
+  std::istream& stream_;
+  std::string head_ = {};  ///< what was read ahead
+  std::size_t taken_ = 0;  ///< of it
+  std::optional<Content> content_ = {};
+  char separator_ = '\n';
+};
+
 /// The likely meaning of a path that names nothing.
 std::string why_missing(const std::string& given) {
   const std::size_t colon = given.find(':');
@@ -121,12 +233,7 @@ std::string why_missing(const std::string& given) {
 
 std::string path_of_address(std::string_view text) {
   constexpr std::string_view kScheme = "file:";
-  const auto is_same = [](char a, char b) {
-    return std::tolower(static_cast<unsigned char>(a)) == b;
-  };
-  if (text.size() < kScheme.size() || !std::equal(kScheme.begin(), kScheme.end(), text.begin(),
-                                                  [&](char a, char b) { return is_same(b, a); }))
-    return "";
+  if (small_letters(text.substr(0, kScheme.size())) != kScheme) return "";
   text.remove_prefix(kScheme.size());
   if (text.starts_with("//")) {
     text.remove_prefix(2);
@@ -253,22 +360,23 @@ struct InputStream::State {
     } catch (const Error& error) {
       if (error.code() == ErrorCode::failed) throw;  // a stop: what has come is not the whole list
       const auto failed = std::exchange(lines, nullptr);
-      return failed_input(failed->given(), failed->given(), error.code(), error.what());
+      return failed_input(failed->given, failed->given, error.code(), error.what());
     }
     const auto finished = std::exchange(lines, nullptr);
-    if (finished->produced()) return std::nullopt;
-    return failed_input(finished->given(), finished->given(), ErrorCode::empty,
+    if (finished->produced) return std::nullopt;
+    return failed_input(finished->given, finished->given, ErrorCode::empty,
                         "the list holds no paths");
   }
 
   static Input what_is_no_list(PathLines& list) {
-    const std::string& given = list.given();
+    const std::string& given = list.given;
     const bool is_picture = list.content() == PathLines::Content::picture;
     if (!is_picture || !list.is_standard_input()) {
       return failed_input(
           given, given, ErrorCode::unsupported_format,
-          is_picture ? "the list is a picture; without the @ it is taken"
-                     : "neither a picture nor a list of paths in UTF-8; a video is read from a file");
+          is_picture
+              ? "the list is a picture; without the @ it is taken"
+              : "neither a picture nor a list of paths in UTF-8; a video is read from a file");
     }
     constexpr std::size_t kMost = std::numeric_limits<int>::max();
     const auto owner = std::make_shared<const std::vector<std::byte>>(list.bytes(kMost));
@@ -324,7 +432,7 @@ struct InputStream::State {
   }
 
   fs::path locate(const std::string& text) const {
-    const fs::path beside_list = lines->folder() / text;
+    const fs::path beside_list = lines->folder / text;
     return !is_there(text) && is_there(beside_list) ? beside_list : fs::path(text);
   }
 

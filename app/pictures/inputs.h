@@ -3,7 +3,6 @@
 #pragma once
 
 #include "app/pictures/folder_listing.h"
-#include "app/pictures/path_lines.h"
 #include "app/run/progress.h"
 #include "kernels/error.h"
 #include "model/image/decode.h"

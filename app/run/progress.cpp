@@ -51,7 +51,8 @@ Progress::Progress(ProgressOptions options, std::ostream& out)
 
 Progress::Progress(std::string label, std::optional<std::int64_t> total, bool enabled,
                    std::string unit)
-    : Progress(ProgressOptions{.label = std::move(label), .unit = std::move(unit), .total = total}) {
+    : Progress(
+          ProgressOptions{.label = std::move(label), .unit = std::move(unit), .total = total}) {
   winsize size{};
   if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
     options_.columns = size.ws_col;

@@ -405,14 +405,13 @@ TEST_F(InputStreamTest, APictureOnStandardInputIsTaken) {
 
 TEST_F(InputStreamTest, OtherFilesOnStandardInputAreOneError) {
   using std::string_view_literals::operator""sv;
-  for (const std::string_view bytes : {"\0\0\0\x18"
-                                       "ftypisom\0\0\2\0"sv,
-                                       "\x1A\x45\xDF\xA3\x01\0\0\0\n"sv,
-                                       "RIFF\1\2\3\4AVI LIST\0\0"sv,
-                                       "\xFF\xFE"
-                                       "a\0.\0j\0p\0g\0\n\0"sv,
-                                       "PK\3\4\n\0\0"sv, "%PDF-1.7\n%\xE2\n"sv,
-                                       "\x1F\x8B\x08\0\n\n\n"sv}) {
+  for (const std::string_view bytes :
+       {"\0\0\0\x18"
+        "ftypisom\0\0\2\0"sv,
+        "\x1A\x45\xDF\xA3\x01\0\0\0\n"sv, "RIFF\1\2\3\4AVI LIST\0\0"sv,
+        "\xFF\xFE"
+        "a\0.\0j\0p\0g\0\n\0"sv,
+        "PK\3\4\n\0\0"sv, "%PDF-1.7\n%\xE2\n"sv, "\x1F\x8B\x08\0\n\n\n"sv}) {
     const std::vector<Input> found = inputs({"-"}, false, std::string(bytes));
     ASSERT_EQ(found.size(), 1U) << bytes;
     EXPECT_EQ(found[0].given, "-");
@@ -527,7 +526,8 @@ TEST_F(InputCountTest, WhatIsCountedIsGivenLater) {
   InputStream inputs({folder_.path().string()}, true);
   ASSERT_NE(inputs.count(), nullptr);
   EXPECT_EQ(inputs.count()->size(), 3U);
-  for (const char* name : {"a.jpg", "b.jpg", "sub/c.jpg"}) EXPECT_EQ(inputs.next()->path, path(name));
+  for (const char* name : {"a.jpg", "b.jpg", "sub/c.jpg"})
+    EXPECT_EQ(inputs.next()->path, path(name));
   EXPECT_FALSE(inputs.next().has_value());
   EXPECT_EQ(inputs.passed().videos.count, 1);
 }
@@ -548,8 +548,7 @@ TEST_F(InputCountTest, WhatCanBeReadOnceOrHasUnknownFramesHasNone) {
   const std::string pipe = path("pipe");
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   for (const std::string& word : {std::string("-"), "@" + pipe, path("clip/d.mp4")})
-    EXPECT_THAT(shown({folder_.path().string(), word}, false), HasSubstr("1 images  "))
-        << word;
+    EXPECT_THAT(shown({folder_.path().string(), word}, false), HasSubstr("1 images  ")) << word;
 }
 
 }  // namespace

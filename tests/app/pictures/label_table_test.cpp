@@ -133,7 +133,10 @@ TEST_F(LabelTableTest, WhatIsRefusedAndWhy) {
          "row 2");
   refuse("ImageId,PredictionString\na,n02363005 1 2 3\n", "four numbers", "row 2");
   refuse("file,label\na.jpg,\0\n"s, "zero bytes");
-  refuse("\xFF\xFE" "f\0i\0"s, "no text in UTF-8");
+  refuse(
+      "\xFF\xFE"
+      "f\0i\0"s,
+      "no text in UTF-8");
   refuse("file,label\n# of May\na.jpg,1\n", "expected 2 columns, found 1", "row 2");
   refuse("PK\x03\x04\0\0"s, "zero bytes");
   EXPECT_ERROR(read_labels_csv(folder_.path(), folder_.path(), labels_), invalid_argument,
