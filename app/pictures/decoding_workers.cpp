@@ -14,7 +14,6 @@
 #include <cstring>
 #include <fcntl.h>
 #include <new>
-#include <optional>
 #include <span>
 #include <spawn.h>
 #include <string>
@@ -43,54 +42,39 @@ struct Question {
   std::array<std::uint8_t, 3> background{};
 };
 
-constexpr std::uint32_t kLongestText = 1 << 16;
-
-/// Before the pixels, or before the reason why there are none and the hint.
+/// Before its bytes: the pixels, or the reason why there are none with a hint at its end.
 struct Answer {
   std::int32_t error = -1;  ///< an ErrorCode
   std::int32_t width = 0;
   std::int32_t height = 0;
-  std::uint32_t text_size = 0;
   std::uint32_t hint_size = 0;
+  std::uint64_t size = 0;
 };
 
-bool send_all(int socket, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t count = ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return false;
-    bytes = bytes.subspan(static_cast<std::size_t>(count));
-  }
-  return true;
-}
-
-bool receive_all(int socket, std::span<std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t count = ::recv(socket, bytes.data(), bytes.size(), 0);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return false;
-    bytes = bytes.subspan(static_cast<std::size_t>(count));
-  }
-  return true;
-}
-
-template <class Value>
-std::span<const std::byte> bytes_of(const Value& value) {
-  return std::as_bytes(std::span(&value, 1));
-}
-
-std::span<const std::byte> bytes_of(const std::string& text) {
-  return std::as_bytes(std::span(text));
-}
-
+/// All bytes of `values` are sent, or received.
 template <class Values>
-bool receive(int socket, Values& values) {
-  return receive_all(socket, std::as_writable_bytes(std::span(values)));
+bool transfer(int socket, Values& values, bool is_sent) {
+  auto* at = const_cast<char*>(reinterpret_cast<const char*>(values.data()));
+  for (std::size_t left = values.size() * sizeof(values[0]); left > 0;) {
+    const ssize_t count =
+        is_sent ? ::send(socket, at, left, MSG_NOSIGNAL) : ::recv(socket, at, left, 0);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    at += count;
+    left -= static_cast<std::size_t>(count);
+  }
+  return true;
 }
 
-template <class Value>
-bool receive_one(int socket, Value& value) {
-  return receive_all(socket, std::as_writable_bytes(std::span(&value, 1)));
+/// A process that a hostile picture has taken over may say anything.
+bool is_valid(const Answer& answer, std::int64_t max_pixels) {
+  constexpr std::uint64_t kLongestText = 1 << 16;
+  if (answer.error >= 0)
+    return answer.error <= static_cast<std::int32_t>(ErrorCode::failed) &&
+           answer.size <= kLongestText && answer.hint_size <= answer.size;
+  const std::int64_t pixels = std::int64_t{answer.width} * answer.height;
+  return answer.width > 0 && answer.height > 0 && pixels <= max_pixels &&
+         std::cmp_equal(answer.size, 3 * pixels);
 }
 
 std::string how_it_ended(int status, double seconds) {
@@ -161,39 +145,20 @@ int DecodingWorkers::end(const Worker& worker) noexcept {
 
 image::Picture DecodingWorkers::read(const fs::path& file, const image::DecodeOptions& options) {
   const std::string& name = file.native();
-  const Question question{options.max_pixels,
-                          options.max_bytes,
-                          seconds_,
-                          static_cast<std::uint32_t>(name.size()),
-                          static_cast<std::uint8_t>(options.apply_exif ? 1 : 0),
-                          options.background};
+  const std::array question{Question{
+      options.max_pixels, options.max_bytes, seconds_, static_cast<std::uint32_t>(name.size()),
+      static_cast<std::uint8_t>(options.apply_exif ? 1 : 0), options.background}};
   while (true) {
     Worker worker = take();
-    Answer answer;
-    image::Picture picture;
-    std::string text;
-    std::string hint;
-    const auto receive_rest = [&] {
-      if (answer.error < 0) {
-        const std::int64_t pixels = std::int64_t{answer.width} * answer.height;
-        if (answer.width <= 0 || answer.height <= 0 || pixels > options.max_pixels) return false;
-        picture = {answer.width, answer.height, {}};
-        picture.rgb.resize(static_cast<std::size_t>(3 * pixels));
-        return receive(worker.socket, picture.rgb);
-      }
-      // A process that a hostile picture has taken over may say anything.
-      if (answer.error > static_cast<std::int32_t>(ErrorCode::failed) ||
-          std::max(answer.text_size, answer.hint_size) > kLongestText)
-        return false;
-      text.resize(answer.text_size);
-      hint.resize(answer.hint_size);
-      return receive(worker.socket, text) && receive(worker.socket, hint);
-    };
+    std::array<Answer, 1> received;
+    const Answer& answer = received[0];
+    std::vector<std::uint8_t> bytes;
     bool has_answer = false;
     try {
-      has_answer = send_all(worker.socket, bytes_of(question)) &&
-                   send_all(worker.socket, bytes_of(name)) && receive_one(worker.socket, answer) &&
-                   receive_rest();
+      has_answer = transfer(worker.socket, question, true) && transfer(worker.socket, name, true) &&
+                   transfer(worker.socket, received, false) && is_valid(answer, options.max_pixels);
+      if (has_answer) bytes.resize(answer.size);
+      has_answer = has_answer && transfer(worker.socket, bytes, false);
     } catch (const std::bad_alloc&) {
       end(worker);
       throw;
@@ -209,8 +174,11 @@ image::Picture DecodingWorkers::read(const fs::path& file, const image::DecodeOp
       const std::lock_guard lock(mutex_);
       idle_.push_back(worker);
     }
-    if (answer.error < 0) return picture;
-    throw Error(static_cast<ErrorCode>(answer.error), text, name, hint);
+    if (answer.error < 0) return {answer.width, answer.height, std::move(bytes)};
+    const std::string text(bytes.begin(), bytes.end());
+    const std::size_t hint = text.size() - answer.hint_size;
+    throw Error(static_cast<ErrorCode>(answer.error), text.substr(0, hint), name,
+                text.substr(hint));
   }
 }
 
@@ -282,22 +250,6 @@ void limit_memory([[maybe_unused]] const Question& question) {
 #endif
 }
 
-/// The picture, or in `error` why there is none.
-image::Picture answer_to(const Question& question, const fs::path& file,
-                         std::optional<Error>& error) {
-  image::DecodeOptions options;
-  options.apply_exif = question.applies_exif != 0;
-  options.max_pixels = question.max_pixels;
-  options.max_bytes = question.max_bytes;
-  options.background = question.background;
-  try {
-    return image::read_picture(file, options);
-  } catch (...) {
-    error = as_error(std::current_exception());
-  }
-  return {};
-}
-
 }  // namespace
 
 int decode_pictures_for(int socket) {
@@ -305,29 +257,34 @@ int decode_pictures_for(int socket) {
   // one by ending.
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) std::signal(number, SIG_IGN);
   std::signal(SIGALRM, SIG_DFL);
-  Question question;
-  while (receive_one(socket, question)) {
+  std::array<Question, 1> received;
+  while (transfer(socket, received, false)) {
+    const Question& question = received[0];
     std::string name(question.name_size, '\0');
-    if (!receive(socket, name)) break;
+    if (!transfer(socket, name, false)) break;
     limit_memory(question);
     set_alarm(question.seconds);
-    std::optional<Error> error;
-    const image::Picture picture = answer_to(question, name, error);
-    set_alarm(0);
-    Answer answer{.width = picture.width, .height = picture.height};
-    std::string text;
-    std::string hint;
-    if (error) {
-      text = error->what();
-      hint = error->hint();
-      answer = {.error = static_cast<std::int32_t>(error->code()),
-                .text_size = static_cast<std::uint32_t>(text.size()),
-                .hint_size = static_cast<std::uint32_t>(hint.size())};
+    image::DecodeOptions options;
+    options.apply_exif = question.applies_exif != 0;
+    options.max_pixels = question.max_pixels;
+    options.max_bytes = question.max_bytes;
+    options.background = question.background;
+    std::array<Answer, 1> answer;
+    std::vector<std::uint8_t> bytes;
+    try {
+      image::Picture picture = image::read_picture(name, options);
+      answer[0] = {.width = picture.width, .height = picture.height};
+      bytes = std::move(picture.rgb);
+    } catch (...) {
+      const Error error = as_error(std::current_exception());
+      const std::string text = error.what() + error.hint();
+      bytes.assign(text.begin(), text.end());
+      answer[0] = {.error = static_cast<std::int32_t>(error.code()),
+                   .hint_size = static_cast<std::uint32_t>(error.hint().size())};
     }
-    if (!send_all(socket, bytes_of(answer)) ||
-        !send_all(socket, std::as_bytes(std::span(picture.rgb))) ||
-        !send_all(socket, bytes_of(text)) || !send_all(socket, bytes_of(hint)))
-      break;
+    set_alarm(0);
+    answer[0].size = bytes.size();
+    if (!transfer(socket, answer, true) || !transfer(socket, bytes, true)) break;
   }
   return 0;
 }

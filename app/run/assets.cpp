@@ -6,10 +6,12 @@
 #include "model/checkpoint/formats/weight_folder.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cstdlib>
 #include <dlfcn.h>
 #include <pwd.h>
+#include <span>
 #include <system_error>
 #include <unistd.h>
 
@@ -18,9 +20,10 @@ namespace hydrascope::app {
 namespace {
 
 namespace fs = std::filesystem;
+using namespace std::string_view_literals;
 
 /// Endings of a file with all weights, and of an index of files, of which another model reads some.
-constexpr const char* kModelEndings[] = {".safetensors", ".json"};
+constexpr std::array<std::string_view, 2> kModelEndings{".safetensors", ".json"};
 
 /// By a file that no other program has: a folder labels/ may be anybody's.
 bool holds_assets(const fs::path& folder) {
@@ -62,15 +65,27 @@ fs::path find_assets() {
 }
 
 std::optional<fs::path> bundled_file(const char* folder, std::string_view name,
-                                     const char* extension) {
+                                     std::string_view extension) {
   // A name is one component: nothing outside the folder can be meant.
   if (name.empty() || name.find('/') != std::string_view::npos) return std::nullopt;
-  for (const std::string& file : {std::string(name) + extension, std::string(name)}) {
+  for (const std::string& file : {std::string(name).append(extension), std::string(name)}) {
     const fs::path path = assets_folder() / folder / file;
     std::error_code ignored;
     if (path.extension() == extension && fs::is_regular_file(path, ignored)) return path;
   }
   return std::nullopt;
+}
+
+/// The files of a folder that have one of the extensions, sorted.
+std::vector<fs::path> bundled_files(const char* folder,
+                                    std::span<const std::string_view> extensions) {
+  std::vector<fs::path> files;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(assets_folder() / folder, ignored))
+    if (std::ranges::count(extensions, entry.path().extension().string()) > 0)
+      files.push_back(entry.path());
+  std::ranges::sort(files);
+  return files;
 }
 
 }  // namespace
@@ -81,7 +96,7 @@ const fs::path& assets_folder() {
 }
 
 std::optional<fs::path> bundled_model(std::string_view name) {
-  for (const char* ending : kModelEndings)
+  for (const std::string_view ending : kModelEndings)
     if (auto file = bundled_file("models", name, ending)) return file;
   return std::nullopt;
 }
@@ -106,34 +121,21 @@ std::optional<fs::path> named_model(std::string_view name) {
 
 std::vector<std::string> bundled_models() {
   std::vector<std::string> names;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(assets_folder() / "models", ignored)) {
-    if (std::ranges::find(kModelEndings, entry.path().extension()) != std::end(kModelEndings))
-      names.push_back(entry.path().stem().string());
-  }
+  for (const fs::path& file : bundled_files("models", kModelEndings))
+    names.push_back(file.stem().string());
   std::ranges::sort(names);
   return names;
 }
 
 std::vector<std::string> bundled_images() {
   std::vector<std::string> files;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(assets_folder() / "images", ignored)) {
-    if (entry.path().extension() == ".jpg") files.push_back(entry.path().string());
-  }
-  std::ranges::sort(files);
+  for (const fs::path& file : bundled_files("images", std::array{".jpg"sv}))
+    files.push_back(file.string());
   return files;
 }
 
 std::vector<fs::path> bundled_fonts() {
-  std::vector<fs::path> files;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(assets_folder() / "fonts", ignored)) {
-    const fs::path extension = entry.path().extension();
-    if (extension == ".ttf" || extension == ".otf") files.push_back(entry.path());
-  }
-  std::ranges::sort(files);
-  return files;
+  return bundled_files("fonts", std::array{".ttf"sv, ".otf"sv});
 }
 
 std::optional<fs::path> bundled_labels(std::string_view name) {
