@@ -12,7 +12,7 @@
 #include <csignal>
 #include <cstdint>
 #include <cstring>
-#include <fcntl.h>
+#include <fstream>
 #include <new>
 #include <span>
 #include <spawn.h>
@@ -209,20 +209,16 @@ struct ClosedAtEnd {
 
 image::Picture decode_bytes(std::span<const std::byte> bytes, const image::DecodeOptions& options) {
   if (options.reader == nullptr) return image::decode(bytes, options);
-  const ClosedAtEnd file{::memfd_create("picture", MFD_CLOEXEC)};
-  const auto fail = [] {
+  const ClosedAtEnd memory{::memfd_create("picture", MFD_CLOEXEC)};
+  const std::string file =
+      "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(memory.descriptor);
+  std::ofstream stream(file, std::ios::binary);
+  stream.write(reinterpret_cast<const char*>(bytes.data()), std::ssize(bytes));
+  stream.close();
+  if (!stream)
     throw Error(ErrorCode::failed,
                 "no file in memory can be made: " + std::generic_category().message(errno));
-  };
-  if (file.descriptor < 0) fail();
-  while (!bytes.empty()) {
-    const ssize_t count = ::write(file.descriptor, bytes.data(), bytes.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) fail();
-    bytes = bytes.subspan(static_cast<std::size_t>(count));
-  }
-  return options.reader->read(
-      "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(file.descriptor), options);
+  return options.reader->read(file, options);
 }
 
 namespace {

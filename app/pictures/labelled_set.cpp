@@ -83,24 +83,25 @@ FolderClasses classes_of_folders(const std::vector<fs::path>& folders, const ima
   if (unknown.empty()) return result;
   const bool all_are_numbers = std::ranges::all_of(
       folders, [](const fs::path& folder) { return is_whole_number(folder.filename().string()); });
+  const auto other_way = [&](const char* lines) {
+    return hint.empty()
+               ? std::string("`class_map` FILE names the classes after the folders, ") + lines
+               : hint;
+  };
   if (all_are_numbers && !name_of_index.empty()) {
     const bool from_one = !name_of_index.contains(0) && unknown.size() == 1 &&
                           unknown.front() == std::to_string(labels.size());
-    throw UsageError(
-        "folders named by numbers are classes from 0 to " + std::to_string(labels.size() - 1) +
-            ", found " + (from_one ? "folders that count from 1 to " : "") + some_of(unknown),
-        subject,
-        !hint.empty() ? hint
-                      : "`class_map` FILE names the classes after the folders, line by line" +
-                            std::string(from_one ? " (seq " + unknown.front() + " > FILE)" : ""));
+    const std::string seq = from_one && hint.empty() ? " (seq " + unknown.front() + " > FILE)" : "";
+    throw UsageError("folders named by numbers are classes from 0 to " +
+                         std::to_string(labels.size() - 1) + ", found " +
+                         (from_one ? "folders that count from 1 to " : "") + some_of(unknown),
+                     subject, other_way("line by line") + seq);
   }
-  if (unknown.size() == folders.size()) {
-    throw UsageError(
-        "no folder is named after a class of the model, found " + some_of(unknown), subject,
-        !hint.empty() ? hint
-                      : "`class_map` FILE names the classes after the folders, one a line in the "
-                        "model's order; pictures without labels: `no_labels` `recursive`");
-  }
+  if (unknown.size() == folders.size())
+    throw UsageError("no folder is named after a class of the model, found " + some_of(unknown),
+                     subject,
+                     other_way("one a line in the model's order; pictures without labels: "
+                               "`no_labels` `recursive`"));
   throw UsageError("folders that name no class, or more than one: " + some_of(unknown), subject,
                    kClassMap);
 }
@@ -151,20 +152,6 @@ std::optional<std::size_t> validation_number(const std::filesystem::path& file) 
   return number == 0U ? std::nullopt : number;
 }
 
-/// An entry of the file as class indices.
-std::vector<std::int64_t> classes_of(const nlohmann::json& entry, std::int64_t num_classes,
-                                     const std::string& place) {
-  const auto is_class = [&](const nlohmann::json& value) {
-    return value.is_number_integer() && value.get<std::int64_t>() >= 0 &&
-           value.get<std::int64_t>() < num_classes;
-  };
-  if (!entry.is_array() || !std::ranges::all_of(entry, is_class)) {
-    throw UsageError(
-        "expected a list of class indices from 0 to " + std::to_string(num_classes - 1), place);
-  }
-  return entry.get<std::vector<std::int64_t>>();
-}
-
 }  // namespace
 
 void read_real_labels(const std::filesystem::path& file, std::int64_t num_classes,
@@ -183,30 +170,24 @@ void read_real_labels(const std::filesystem::path& file, std::int64_t num_classe
                          std::to_string(set.pictures.size()) + " pictures",
                      subject);
   }
+  const auto is_class = [&](const nlohmann::json& value) {
+    return value.is_number_integer() && value.get<std::int64_t>() >= 0 &&
+           value.get<std::int64_t>() < num_classes;
+  };
   for (std::size_t i = 0; i < set.pictures.size(); ++i) {
     LabelledPicture& picture = set.pictures[i];
     const std::size_t at = numbered ? *validation_number(picture.file) - 1 : i;
     if (at >= lists.size()) {
       throw UsageError("has no list for " + picture.file.filename().string(), subject);
     }
-    picture.valid =
-        classes_of(lists[at], num_classes, subject + ", list " + std::to_string(at + 1));
+    if (!lists[at].is_array() || !std::ranges::all_of(lists[at], is_class))
+      throw UsageError(
+          "expected a list of class indices from 0 to " + std::to_string(num_classes - 1),
+          subject + ", list " + std::to_string(at + 1));
+    picture.valid = lists[at].get<std::vector<std::int64_t>>();
   }
   set.has_real_labels = true;
 }
-
-namespace {
-
-/// `compare` and its sisters look at a picture more than once, in its file.
-void refuse_what_is_no_file(Input& input, const std::string& command) {
-  if (!input.is_video && !input.memory) return;
-  input.error = ErrorCode::unsupported_format;
-  input.message = input.is_video
-                      ? "is a video; " + command + " takes pictures"
-                      : "standard input is a picture; " + command + " takes the names of files";
-}
-
-}  // namespace
 
 Input input_of(const LabelledPicture& picture) {
   return {picture.file.string(), picture.file, false, picture.error, picture.message};
@@ -228,7 +209,13 @@ LabelledSet read_unlabelled(const std::vector<std::string>& words, bool recursiv
   InputStream inputs(words, recursive);
   std::optional<Input> misnamed;  // by the user
   while (std::optional<Input> input = inputs.next()) {
-    if (!input->error) refuse_what_is_no_file(*input, command);
+    if (!input->error && (input->is_video || input->memory)) {
+      // `compare` and its sisters look at a picture more than once, in its file.
+      input->error = ErrorCode::unsupported_format;
+      input->message =
+          input->is_video ? "is a video; " + command + " takes pictures"
+                          : "standard input is a picture; " + command + " takes the names of files";
+    }
     set.pictures.push_back(labelled_picture(*input));
     const bool is_named = std::ranges::find(words, input->given) != words.end();
     if (input->error && is_named && !misnamed) misnamed = std::move(input);

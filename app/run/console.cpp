@@ -69,6 +69,9 @@ std::atomic<Spelling>& spelling_of_process() {
   return spelling;
 }
 
+std::mutex g_settings_mutex;
+std::set<std::string, std::less<>> g_settings;  ///< see `spell_as_setting`
+
 /// An error in the form that programs read.
 std::string json_line(const Error& error) {
   return printable_json({{"error",
@@ -82,27 +85,9 @@ std::string json_line(const Error& error) {
 
 }  // namespace
 
-namespace {
-
-struct SettingNames {
-  std::mutex mutex;
-  std::set<std::string, std::less<>> names;
-};
-SettingNames& setting_names() {
-  static SettingNames names;
-  return names;
-}
-
-bool is_setting(std::string_view name) {
-  const std::scoped_lock lock(setting_names().mutex);
-  return setting_names().names.contains(name);
-}
-
-}  // namespace
-
 void spell_as_setting(const std::string& name) {
-  const std::scoped_lock lock(setting_names().mutex);
-  setting_names().names.insert(name);
+  const std::scoped_lock lock(g_settings_mutex);
+  g_settings.insert(name);
 }
 
 void spell_options_as(Spelling spelling) { spelling_of_process() = spelling; }
@@ -125,7 +110,8 @@ std::string spelled(std::string_view text, Spelling spelling) {
       std::string name(field);
       if (spelling == Spelling::flags) {
         std::ranges::replace(name, '_', '-');
-        name.insert(0, is_setting(name) ? "--set " : "--");
+        const std::scoped_lock lock(g_settings_mutex);
+        name.insert(0, g_settings.contains(name) ? "--set " : "--");
       }
       result += name;
     }
