@@ -85,6 +85,36 @@ std::string how_it_ended(int status, double seconds) {
   return "the decoder ended with exit code " + std::to_string(WEXITSTATUS(status));
 }
 
+struct ClosedAtEnd {
+  int descriptor;
+  ~ClosedAtEnd() {
+    if (descriptor >= 0) ::close(descriptor);
+  }
+};
+
+/// Ends the process that many seconds from now; 0: never.
+void set_alarm(double seconds) {
+  itimerval timer{};
+  timer.it_value.tv_sec = static_cast<time_t>(seconds);
+  timer.it_value.tv_usec = static_cast<suseconds_t>((seconds - std::floor(seconds)) * 1e6);
+  ::setitimer(ITIMER_REAL, &timer, nullptr);
+}
+
+void limit_memory([[maybe_unused]] const Question& question) {
+#ifndef __SANITIZE_ADDRESS__  // it reserves more than any limit
+  // Libraries, the file, and a pixel as it is stored (four channels of 16 bits), as RGB, turned, and
+  // to spare.
+  constexpr rlim_t kProgram = rlim_t{1} << 30;
+  constexpr rlim_t kOfPixel = 8 + 3 + 3 + 3;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) != 0) return;
+  const rlim_t wanted = kProgram + 2 * static_cast<rlim_t>(question.max_bytes) +
+                        kOfPixel * static_cast<rlim_t>(question.max_pixels);
+  limit.rlim_cur = std::min(limit.rlim_max, wanted);
+  ::setrlimit(RLIMIT_AS, &limit);
+#endif
+}
+
 }  // namespace
 
 DecodingWorkers::DecodingWorkers(fs::path program, double seconds)
@@ -196,17 +226,6 @@ image::PictureReader& decoding_workers(double seconds) {
   return workers;
 }
 
-namespace {
-
-struct ClosedAtEnd {
-  int descriptor;
-  ~ClosedAtEnd() {
-    if (descriptor >= 0) ::close(descriptor);
-  }
-};
-
-}  // namespace
-
 image::Picture decode_bytes(std::span<const std::byte> bytes, const image::DecodeOptions& options) {
   if (options.reader == nullptr) return image::decode(bytes, options);
   const ClosedAtEnd memory{::memfd_create("picture", MFD_CLOEXEC)};
@@ -220,33 +239,6 @@ image::Picture decode_bytes(std::span<const std::byte> bytes, const image::Decod
                 "no file in memory can be made: " + std::generic_category().message(errno));
   return options.reader->read(file, options);
 }
-
-namespace {
-
-/// Ends the process that many seconds from now; 0: never.
-void set_alarm(double seconds) {
-  itimerval timer{};
-  timer.it_value.tv_sec = static_cast<time_t>(seconds);
-  timer.it_value.tv_usec = static_cast<suseconds_t>((seconds - std::floor(seconds)) * 1e6);
-  ::setitimer(ITIMER_REAL, &timer, nullptr);
-}
-
-void limit_memory([[maybe_unused]] const Question& question) {
-#ifndef __SANITIZE_ADDRESS__  // it reserves more than any limit
-  // Libraries, the file, and a pixel as it is stored (four channels of 16 bits), as RGB, turned, and
-  // to spare.
-  constexpr rlim_t kProgram = rlim_t{1} << 30;
-  constexpr rlim_t kOfPixel = 8 + 3 + 3 + 3;
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_AS, &limit) != 0) return;
-  const rlim_t wanted = kProgram + 2 * static_cast<rlim_t>(question.max_bytes) +
-                        kOfPixel * static_cast<rlim_t>(question.max_pixels);
-  limit.rlim_cur = std::min(limit.rlim_max, wanted);
-  ::setrlimit(RLIMIT_AS, &limit);
-#endif
-}
-
-}  // namespace
 
 int decode_pictures_for(int socket) {
   // A signal that a terminal or a service manager sends to all is for the process that asks, which ends this

@@ -156,29 +156,22 @@ class PictureFinder {
   /// or without the extension of a picture. Throws Error(invalid_argument) with `place` where
   /// several pictures have the name. Nothing where there is no such file.
   std::optional<fs::path> find(const std::string& cell, const std::string& place) {
-    std::vector<std::string> spellings{cell};
-    if (cell.find('\\') != std::string::npos) {
-      spellings.push_back(cell);
-      std::ranges::replace(spellings.back(), '\\', '/');
-    }
+    std::string other = cell;
+    std::ranges::replace(other, '\\', '/');
     std::error_code ignored;
-    for (const std::string& spelling : spellings) {
+    for (const std::string& spelling : {cell, other})
       for (const fs::path& base : bases_) {
-        const fs::path file = base / spelling;
-        if (const fs::file_status status = fs::status(file, ignored);
-            fs::exists(status) && !fs::is_directory(status))
-          return file;
+        const fs::file_status status = fs::status(base / spelling, ignored);
+        if (fs::exists(status) && !fs::is_directory(status)) return base / spelling;
       }
-    }
-    if (has_image_extension(spellings.back())) return std::nullopt;
+    if (has_image_extension(other)) return std::nullopt;
     for (const fs::path& base : bases_) {
-      const fs::path wanted = base / spellings.back();
+      const fs::path wanted = base / other;
       const auto& found = stems_of(wanted.parent_path())[wanted.filename().string()];
-      if (found.size() > 1) {
+      if (found.size() > 1)
         throw UsageError(
             "several pictures have the name '" + cell + "': " + join_words(found, ", ", " and "),
             place, "name the one that is meant with its extension");
-      }
       if (!found.empty()) return wanted.parent_path() / found.front();
     }
     return std::nullopt;

@@ -106,6 +106,43 @@ FolderClasses classes_of_folders(const std::vector<fs::path>& folders, const ima
                    kClassMap);
 }
 
+/// 42 of ILSVRC2012_val_00000042.JPEG.
+std::optional<std::size_t> validation_number(const std::filesystem::path& file) {
+  constexpr std::string_view kBegin = "ILSVRC2012_val_";
+  const std::string stem = file.stem().string();
+  if (!stem.starts_with(kBegin)) return std::nullopt;
+  const auto number = parse_number<std::size_t>(std::string_view(stem).substr(kBegin.size()));
+  return number == 0U ? std::nullopt : number;
+}
+
+[[noreturn]] void refuse_labels(const std::string& what) {
+  throw UsageError(what, "`label_folders`",
+                   "name the folder whose folders are the classes; train, val, validation and "
+                   "test of a set go together");
+}
+
+/// Absolute, with a name at its end.
+fs::path plain_folder(const fs::path& folder) {
+  return fs::absolute(folder / ".").lexically_normal().parent_path();
+}
+
+bool is_split(const fs::path& folder) {
+  return std::ranges::count(kSplits, folder.filename().string()) > 0;
+}
+
+/// `classes` are plain folders.
+void refuse_ambiguous(const std::set<fs::path>& classes) {
+  std::map<std::string, fs::path> by_name;
+  for (const fs::path& folder : classes) {
+    const fs::path& other = by_name.emplace(folder.filename().string(), folder).first->second;
+    if (other != folder && !(is_split(other.parent_path()) && is_split(folder.parent_path())))
+      refuse_labels("one label for two folders, " + other.string() + " and " + folder.string());
+    for (fs::path above = folder.parent_path(); above.has_filename(); above = above.parent_path())
+      if (classes.contains(above))
+        refuse_labels("a class in a class, " + folder.string() + " in " + above.string());
+  }
+}
+
 }  // namespace
 
 std::vector<fs::path> class_folders(const fs::path& folder, const std::string& other_way) {
@@ -140,19 +177,6 @@ LabelledSet read_folder_classes(const fs::path& folder, const image::Labels& lab
     throw Error(ErrorCode::empty, "the class folders hold no pictures", folder.string());
   return set;
 }
-
-namespace {
-
-/// 42 of ILSVRC2012_val_00000042.JPEG.
-std::optional<std::size_t> validation_number(const std::filesystem::path& file) {
-  constexpr std::string_view kBegin = "ILSVRC2012_val_";
-  const std::string stem = file.stem().string();
-  if (!stem.starts_with(kBegin)) return std::nullopt;
-  const auto number = parse_number<std::size_t>(std::string_view(stem).substr(kBegin.size()));
-  return number == 0U ? std::nullopt : number;
-}
-
-}  // namespace
 
 void read_real_labels(const std::filesystem::path& file, std::int64_t num_classes,
                       LabelledSet& set) {
@@ -227,38 +251,6 @@ LabelledSet read_unlabelled(const std::vector<std::string>& words, bool recursiv
   }
   return set;
 }
-
-namespace {
-
-[[noreturn]] void refuse_labels(const std::string& what) {
-  throw UsageError(what, "`label_folders`",
-                   "name the folder whose folders are the classes; train, val, validation and "
-                   "test of a set go together");
-}
-
-/// Absolute, with a name at its end.
-fs::path plain_folder(const fs::path& folder) {
-  return fs::absolute(folder / ".").lexically_normal().parent_path();
-}
-
-bool is_split(const fs::path& folder) {
-  return std::ranges::count(kSplits, folder.filename().string()) > 0;
-}
-
-/// `classes` are plain folders.
-void refuse_ambiguous(const std::set<fs::path>& classes) {
-  std::map<std::string, fs::path> by_name;
-  for (const fs::path& folder : classes) {
-    const fs::path& other = by_name.emplace(folder.filename().string(), folder).first->second;
-    if (other != folder && !(is_split(other.parent_path()) && is_split(folder.parent_path())))
-      refuse_labels("one label for two folders, " + other.string() + " and " + folder.string());
-    for (fs::path above = folder.parent_path(); above.has_filename(); above = above.parent_path())
-      if (classes.contains(above))
-        refuse_labels("a class in a class, " + folder.string() + " in " + above.string());
-  }
-}
-
-}  // namespace
 
 LabelledPicture labelled_picture(const Input& input, std::int64_t target) {
   LabelledPicture picture{input.path.empty() ? fs::path(input.given) : input.path, target};

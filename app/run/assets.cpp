@@ -88,62 +88,6 @@ std::vector<fs::path> bundled_files(const char* folder,
   return files;
 }
 
-}  // namespace
-
-const fs::path& assets_folder() {
-  static const fs::path folder = find_assets();
-  return folder;
-}
-
-std::optional<fs::path> bundled_model(std::string_view name) {
-  for (const std::string_view ending : kModelEndings)
-    if (auto file = bundled_file("models", name, ending)) return file;
-  return std::nullopt;
-}
-
-bool is_bundled_model(const fs::path& file) {
-  std::error_code ignored;
-  const auto size = fs::file_size(file, ignored);
-  const auto is_copy_of = [&](const fs::path& other) {
-    if (fs::equivalent(file, other, ignored)) return true;
-    if (fs::file_size(other, ignored) != size) return false;
-    return InputFile(file).text() == InputFile(other).text();
-  };
-  return std::ranges::any_of(bundled_models(), [&](const std::string& name) {
-    return is_copy_of(bundled_model(name).value_or(""));
-  });
-}
-
-std::optional<fs::path> named_model(std::string_view name) {
-  const bool is_family = name == kDefaultModel.substr(0, kDefaultModel.rfind('.'));
-  return bundled_model(is_family ? kDefaultModel : name);
-}
-
-std::vector<std::string> bundled_models() {
-  std::vector<std::string> names;
-  for (const fs::path& file : bundled_files("models", kModelEndings))
-    names.push_back(file.stem().string());
-  std::ranges::sort(names);
-  return names;
-}
-
-std::vector<std::string> bundled_images() {
-  std::vector<std::string> files;
-  for (const fs::path& file : bundled_files("images", std::array{".jpg"sv}))
-    files.push_back(file.string());
-  return files;
-}
-
-std::vector<fs::path> bundled_fonts() {
-  return bundled_files("fonts", std::array{".ttf"sv, ".otf"sv});
-}
-
-std::optional<fs::path> bundled_labels(std::string_view name) {
-  return bundled_file("labels", name, ".txt");
-}
-
-namespace {
-
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
@@ -200,6 +144,58 @@ fs::path snapshot_folder(const HubName& name) {
 }
 
 }  // namespace
+
+const fs::path& assets_folder() {
+  static const fs::path folder = find_assets();
+  return folder;
+}
+
+std::optional<fs::path> bundled_model(std::string_view name) {
+  for (const std::string_view ending : kModelEndings)
+    if (auto file = bundled_file("models", name, ending)) return file;
+  return std::nullopt;
+}
+
+bool is_bundled_model(const fs::path& file) {
+  std::error_code ignored;
+  const auto size = fs::file_size(file, ignored);
+  const auto is_copy_of = [&](const fs::path& other) {
+    if (fs::equivalent(file, other, ignored)) return true;
+    if (fs::file_size(other, ignored) != size) return false;
+    return InputFile(file).text() == InputFile(other).text();
+  };
+  return std::ranges::any_of(bundled_models(), [&](const std::string& name) {
+    return is_copy_of(bundled_model(name).value_or(""));
+  });
+}
+
+std::optional<fs::path> named_model(std::string_view name) {
+  const bool is_family = name == kDefaultModel.substr(0, kDefaultModel.rfind('.'));
+  return bundled_model(is_family ? kDefaultModel : name);
+}
+
+std::vector<std::string> bundled_models() {
+  std::vector<std::string> names;
+  for (const fs::path& file : bundled_files("models", kModelEndings))
+    names.push_back(file.stem().string());
+  std::ranges::sort(names);
+  return names;
+}
+
+std::vector<std::string> bundled_images() {
+  std::vector<std::string> files;
+  for (const fs::path& file : bundled_files("images", std::array{".jpg"sv}))
+    files.push_back(file.string());
+  return files;
+}
+
+std::vector<fs::path> bundled_fonts() {
+  return bundled_files("fonts", std::array{".ttf"sv, ".otf"sv});
+}
+
+std::optional<fs::path> bundled_labels(std::string_view name) {
+  return bundled_file("labels", name, ".txt");
+}
 
 std::optional<HubName> parse_hub_name(std::string_view word) {
   if (has_hub_prefix(word)) word.remove_prefix(kHubPrefixLength);

@@ -37,6 +37,25 @@ bool says_json() {
   return asked;
 }
 
+std::atomic<Spelling>& spelling_of_process() {
+  static std::atomic<Spelling> spelling = says_json() ? Spelling::names : Spelling::flags;
+  return spelling;
+}
+
+std::mutex g_settings_mutex;
+std::set<std::string, std::less<>> g_settings;  ///< see `spell_as_setting`
+
+/// An error in the form that programs read.
+std::string json_line(const Error& error) {
+  return printable_json({{"error",
+                          {{"code", name(error.code())},
+                           {"field", error.field()},
+                           {"subject", error.subject()},
+                           {"text", error_line(error)},
+                           {"hint", spelled(printable(error.hint()))}}}}) +
+         '\n';
+}
+
 }  // namespace
 
 void Console::note(std::string_view text) const {
@@ -61,29 +80,6 @@ void fill_closed_streams() {
     if (::open("/dev/null", mode) < 0) static_cast<void>(::open("/", O_RDONLY));
   }
 }
-
-namespace {
-
-std::atomic<Spelling>& spelling_of_process() {
-  static std::atomic<Spelling> spelling = says_json() ? Spelling::names : Spelling::flags;
-  return spelling;
-}
-
-std::mutex g_settings_mutex;
-std::set<std::string, std::less<>> g_settings;  ///< see `spell_as_setting`
-
-/// An error in the form that programs read.
-std::string json_line(const Error& error) {
-  return printable_json({{"error",
-                          {{"code", name(error.code())},
-                           {"field", error.field()},
-                           {"subject", error.subject()},
-                           {"text", error_line(error)},
-                           {"hint", spelled(printable(error.hint()))}}}}) +
-         '\n';
-}
-
-}  // namespace
 
 void spell_as_setting(const std::string& name) {
   const std::scoped_lock lock(g_settings_mutex);

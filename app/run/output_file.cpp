@@ -134,6 +134,28 @@ bool are_own_tensors(const fs::path& file, FileKind kind) {
   }
 }
 
+void refuse_part(const fs::path& part, FileKind kind, const std::string& place) {
+  std::error_code ignored;
+  if (kind != FileKind::any && fs::is_symlink(part, ignored))
+    throw UsageError("would write through a link", part.string(), "remove the link");
+  refuse_to_replace(part, kind, place);
+}
+
+/// The slot in which a stream keeps the address of its name.
+int name_slot() {
+  static const int slot = std::ios_base::xalloc();
+  return slot;
+}
+
+/// `error` is errno, which may be of another call: the write that failed may be long ago.
+std::string why_not_written(int error) {
+  const std::string limit = hint_of_write(EFBIG);
+  if (error == EFBIG && !limit.empty()) return limit;
+  for (const int known : {EAGAIN, EDQUOT, EFBIG, EINTR, EIO, ENOSPC, EPIPE})
+    if (error == known) return std::generic_category().message(error);
+  return "is there space left on the disk?" + (limit.empty() ? "" : " " + limit);
+}
+
 }  // namespace
 
 bool may_be_replaced(const fs::path& file, FileKind kind) {
@@ -163,17 +185,6 @@ void refuse_to_replace(const fs::path& file, FileKind kind, const std::string& p
   if (!may_be_replaced(file, kind))
     throw UsageError("would replace a file that holds no results", place, hint);
 }
-
-namespace {
-
-void refuse_part(const fs::path& part, FileKind kind, const std::string& place) {
-  std::error_code ignored;
-  if (kind != FileKind::any && fs::is_symlink(part, ignored))
-    throw UsageError("would write through a link", part.string(), "remove the link");
-  refuse_to_replace(part, kind, place);
-}
-
-}  // namespace
 
 int AtomicWrites::sync() {
   const bool is_written = write_all(descriptor_, view());
@@ -208,25 +219,6 @@ std::string text_for(const std::ostream& out, std::string text) {
   const auto* writes = dynamic_cast<const AtomicWrites*>(out.rdbuf());
   return writes != nullptr && writes->is_terminal() ? printable(text) : text;
 }
-
-namespace {
-
-/// The slot in which a stream keeps the address of its name.
-int name_slot() {
-  static const int slot = std::ios_base::xalloc();
-  return slot;
-}
-
-/// `error` is errno, which may be of another call: the write that failed may be long ago.
-std::string why_not_written(int error) {
-  const std::string limit = hint_of_write(EFBIG);
-  if (error == EFBIG && !limit.empty()) return limit;
-  for (const int known : {EAGAIN, EDQUOT, EFBIG, EINTR, EIO, ENOSPC, EPIPE})
-    if (error == known) return std::generic_category().message(error);
-  return "is there space left on the disk?" + (limit.empty() ? "" : " " + limit);
-}
-
-}  // namespace
 
 void mark_text(std::ostream& out) {
   const bool is_of_file =
