@@ -1,5 +1,4 @@
-// The user's names -> one input after the other. Nothing is opened here but
-// folders and lists; nothing is kept but the listing of the folder being walked.
+// The user's names -> one input after the other. Nothing is opened here but folders and lists.
 #pragma once
 
 #include "app/pictures/folder_listing.h"
@@ -98,7 +97,7 @@ class InputStream {
   const std::vector<Input>* count();
   /// The next input, or nothing at the end.
   std::optional<Input> next();
-  /// The files that walks have passed over so far, which are opened for it.
+  /// The files that walks have passed over so far. Those whose names say nothing are opened for it.
   [[nodiscard]] PassedFiles passed() const;
 
  private:
