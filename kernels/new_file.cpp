@@ -94,7 +94,8 @@ PendingFile::PendingFile(const fs::path& target) : target_(end_of_links(target))
   constexpr int kAttempts = 100;  // other writers of the same file
   const std::string name = hidden_name(target);
   for (int i = 0; i < kAttempts && descriptor_ < 0; ++i) {
-    path_ = target_.parent_path() / (name + "-" + std::to_string(i) + ".tmp" + short_extension(target));
+    path_ =
+        target_.parent_path() / (name + "-" + std::to_string(i) + ".tmp" + short_extension(target));
     descriptor_ = take(path_);
     if (descriptor_ < 0 && errno != EEXIST) break;
   }

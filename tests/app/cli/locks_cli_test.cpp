@@ -20,11 +20,9 @@ TEST(LocksCliTest, TheSecondRunIsRefused) {
   const Words second{"classify", picture, "-o", file};
   const fs::path link = folder.path() / "link.jsonl";
   fs::create_symlink("r.jsonl", link);
-  expect_error(2, {"another run is writing this file"},
-               {"classify", picture, "-o", link});
+  expect_error(2, {"another run is writing this file"}, {"classify", picture, "-o", link});
   for (const Words& more : {Words{}, Words{"--resume"}}) {
-    expect_error(2, {"another run is writing this file", file.string()},
-                 second + more);
+    expect_error(2, {"another run is writing this file", file.string()}, second + more);
   }
   EXPECT_FALSE(fs::exists(file));
   // A kill leaves no lock.
@@ -68,8 +66,7 @@ TEST(LocksCliTest, FoldersOfTrainingAreOneRunsAlone) {
       ::close(descriptor);
       return is_taken;
     });
-    expect_error(2, {"another run is at work in this folder"},
-                 words + Words{"--resume auto"});
+    expect_error(2, {"another run is at work in this folder"}, words + Words{"--resume auto"});
     first.signal(SIGKILL);
     first.wait();
   }
