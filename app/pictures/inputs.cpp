@@ -119,7 +119,7 @@ class PathLines {
 
   /// `named` is what the user called the list; `stream` must outlive this.
   PathLines(std::string named, std::istream& stream) : given(std::move(named)), stream_(stream) {}
-  /// Of a file, beside which its paths may be.
+  /// A file, beside which its paths may be.
   PathLines(std::string named, std::unique_ptr<std::istream> file, fs::path beside)
       : given(std::move(named)),
         folder(std::move(beside)),
@@ -133,7 +133,7 @@ class PathLines {
     constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
     std::string head;
     bool tells = false;
-    // What has come already is taken, too.
+    // Bytes that have come already are taken, too.
     while (head.size() < kMaxLength && (!tells || stream_.rdbuf()->in_avail() > 0)) {
       const std::optional<char> byte = take();
       if (!byte) break;
