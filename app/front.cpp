@@ -90,8 +90,8 @@ void require_memory_for(const std::string& file) {
 int main(int argc, char** argv) {
   namespace app = hydrascope::app;
   const std::vector<std::string> given(argv + 1, argv + argc);
-  if (given.size() == 3 && given.front() == app::kDecodePictures)
-    return app::decode_pictures_for(std::atoi(given[1].c_str()), std::atoi(given[2].c_str()));
+  if (given.size() == 2 && given.front() == app::kDecodePictures)
+    return app::decode_pictures_for(std::atoi(given[1].c_str()));
   return app::guarded(given, [&] {
     const std::vector<std::string> words = app::with_command(given);
     const auto answer = app::answer_or_parse(words);

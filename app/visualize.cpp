@@ -133,7 +133,7 @@ int run_visualize(const ParsedOptions& options) {
 
   RecordStream records(request.output.format, std::cout, map_columns(map_choice.remembers));
   Progress progress("visualize", std::nullopt, console.progress);
-  InputCount count(words, request.recursive, progress);
+  InputCount count(inputs, progress);
   // `| head -1` ends the run, but not in the middle of a file.
   const HeldPipeSignal held_signal;
   std::atomic<bool> reader_gone = false;
@@ -163,7 +163,6 @@ int run_visualize(const ParsedOptions& options) {
     if (result.frame == 0) count.add_video(result.video);
     visualization.add(result);
     progress.advance();
-    count.begin();
     return !reader_gone && !(request.run.fail_fast && (failed || output.failed() > 0));
   });
   visualization.finish();

@@ -2,13 +2,7 @@
 
 #include "kernels/number_text.h"
 
-#include <algorithm>
 #include <array>
-#include <climits>
-#include <cstddef>
-#include <cstdio>
-#include <fcntl.h>
-#include <functional>
 #include <linux/magic.h>
 #include <string>
 #include <sys/vfs.h>
@@ -63,12 +57,6 @@ std::optional<fs::path> next_of_link(const fs::path& file) {
   return file.parent_path() / next;
 }
 
-/// The longest name that the folder takes, in bytes.
-std::size_t longest_name(const fs::path& folder) {
-  const long most = ::pathconf(folder.empty() ? "." : folder.c_str(), _PC_NAME_MAX);
-  return most > 0 ? static_cast<std::size_t>(most) : NAME_MAX;
-}
-
 }  // namespace
 
 std::optional<OpenStream> open_stream(const fs::path& file) {
@@ -90,28 +78,7 @@ fs::path end_of_links(fs::path file) {
 }
 
 fs::path beside(const fs::path& target, std::string_view suffix) {
-  std::string name = target.filename().native();
-  const std::size_t most = longest_name(target.parent_path());
-  if (name.size() + suffix.size() > most) {
-    std::array<char, 24> number{};
-    std::snprintf(number.data(), number.size(), "-%016zx", std::hash<std::string>{}(name));
-    const std::size_t taken = std::string_view(number.data()).size() + suffix.size();
-    std::size_t end = std::min(name.size(), most - std::min(most, taken));
-    while (end > 0 && (static_cast<unsigned char>(name[end]) & 0xC0U) == 0x80U) --end;
-    name.resize(end);
-    name += number.data();
-  }
-  return target.parent_path() / name.append(suffix);
-}
-
-FolderOf::FolderOf(const fs::path& file) : path_(file.parent_path()) {
-  if (path_.native().size() + NAME_MAX + 2 < PATH_MAX) return;
-  descriptor_ = ::open(path_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor_ >= 0) path_ = "/proc/self/fd/" + std::to_string(descriptor_);
-}
-
-FolderOf::~FolderOf() {
-  if (descriptor_ >= 0) ::close(descriptor_);
+  return target.native() + std::string(suffix);
 }
 
 }  // namespace hydrascope

@@ -21,25 +21,7 @@ std::optional<OpenStream> open_stream(const std::filesystem::path& file);
 /// The file that `file` stands for where it is a link, be the end there or not.
 std::filesystem::path end_of_links(std::filesystem::path file);
 
-/// The name of a file or folder beside `target`: its name with `suffix` behind it. A name that
-/// would be too long is cut between two UTF-8 characters, and a number that follows from the whole
-/// of it takes the place of the rest: the same target always has the same neighbour.
+/// The name of a file or folder beside `target`: its name with `suffix` behind it.
 std::filesystem::path beside(const std::filesystem::path& target, std::string_view suffix);
-
-/// The folder of a file. If its path is nearly as long as paths can be, a short one through
-/// /proc, which lasts as long as this does: what lies beside the file may have a longer name.
-class FolderOf {
- public:
-  explicit FolderOf(const std::filesystem::path& file);
-  ~FolderOf();
-  FolderOf(const FolderOf&) = delete;
-  FolderOf& operator=(const FolderOf&) = delete;
-  /// Empty for a file of the working folder.
-  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
-
- private:
-  std::filesystem::path path_;
-  int descriptor_ = -1;
-};
 
 }  // namespace hydrascope

@@ -77,7 +77,7 @@ int take(const fs::path& path) {
 
 }  // namespace
 
-PendingFile::PendingFile(const fs::path& target) : target_(end_of_links(target)), folder_(target_) {
+PendingFile::PendingFile(const fs::path& target) : target_(end_of_links(target)) {
   // Renaming would replace a device such as /dev/null by a file, and the file that a stream appends to.
   if (open_stream(target))
     throw Error(ErrorCode::unwritable, "cannot be written: expected a file, found an open stream",
@@ -94,7 +94,8 @@ PendingFile::PendingFile(const fs::path& target) : target_(end_of_links(target))
   constexpr int kAttempts = 100;  // other writers of the same file
   const std::string name = hidden_name(target);
   for (int i = 0; i < kAttempts && descriptor_ < 0; ++i) {
-    path_ = folder_.path() / (name + "-" + std::to_string(i) + ".tmp" + short_extension(target));
+    path_ =
+        target_.parent_path() / (name + "-" + std::to_string(i) + ".tmp" + short_extension(target));
     descriptor_ = take(path_);
     if (descriptor_ < 0 && errno != EEXIST) break;
   }
@@ -112,7 +113,7 @@ void PendingFile::commit(bool sync_name) {
   if (::rename(path_.c_str(), target_.c_str()) != 0) fail("cannot be renamed into place", target_);
   committed_ = true;
   if (!sync_name) return;
-  const fs::path& place = folder_.path();
+  const fs::path place = target_.parent_path();
   const int folder =
       ::open(place.empty() ? "." : place.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder < 0) return;  // a folder that may be written but not listed

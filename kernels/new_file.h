@@ -34,7 +34,6 @@ class PendingFile {
 
  private:
   std::filesystem::path target_;
-  FolderOf folder_;
   std::filesystem::path path_;
   int descriptor_ = -1;  ///< locked while the file is pending
   bool committed_ = false;

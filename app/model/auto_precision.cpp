@@ -77,7 +77,6 @@ std::vector<Input> named_inputs(const std::string& word) {
     return inputs;
   }
   InputStream stream({word}, /*recursive=*/true);
-  stream.count_alone();
   while (std::optional<Input> input = stream.next())
     if (!input->is_video) inputs.push_back(std::move(*input));
   return inputs;

@@ -12,16 +12,14 @@
 #include <csignal>
 #include <cstdint>
 #include <cstring>
-#include <fcntl.h>
+#include <fstream>
 #include <new>
-#include <optional>
 #include <span>
 #include <spawn.h>
 #include <string>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <system_error>
@@ -44,70 +42,39 @@ struct Question {
   std::array<std::uint8_t, 3> background{};
 };
 
-constexpr std::uint32_t kLongestText = 1 << 16;
-
-/// The sizes of the pixels in the file, or of the reason why there are none and of the hint.
+/// Before its bytes: the pixels, or the reason why there are none with a hint at its end.
 struct Answer {
   std::int32_t error = -1;  ///< an ErrorCode
   std::int32_t width = 0;
   std::int32_t height = 0;
-  std::uint32_t text_size = 0;
   std::uint32_t hint_size = 0;
+  std::uint64_t size = 0;
 };
 
-bool send_all(int socket, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t count = ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return false;
-    bytes = bytes.subspan(static_cast<std::size_t>(count));
-  }
-  return true;
-}
-
-bool receive_all(int socket, std::span<std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t count = ::recv(socket, bytes.data(), bytes.size(), 0);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return false;
-    bytes = bytes.subspan(static_cast<std::size_t>(count));
-  }
-  return true;
-}
-
-template <class Value>
-std::span<const std::byte> bytes_of(const Value& value) {
-  return std::as_bytes(std::span(&value, 1));
-}
-
-std::span<const std::byte> bytes_of(const std::string& text) {
-  return std::as_bytes(std::span(text));
-}
-
+/// All bytes of `values` are sent, or received.
 template <class Values>
-bool receive(int socket, Values& values) {
-  return receive_all(socket, std::as_writable_bytes(std::span(values)));
+bool transfer(int socket, Values& values, bool is_sent) {
+  auto* at = const_cast<char*>(reinterpret_cast<const char*>(values.data()));
+  for (std::size_t left = values.size() * sizeof(values[0]); left > 0;) {
+    const ssize_t count =
+        is_sent ? ::send(socket, at, left, MSG_NOSIGNAL) : ::recv(socket, at, left, 0);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    at += count;
+    left -= static_cast<std::size_t>(count);
+  }
+  return true;
 }
 
-template <class Value>
-bool receive_one(int socket, Value& value) {
-  return receive_all(socket, std::as_writable_bytes(std::span(&value, 1)));
-}
-
-/// Maps the first `size` bytes of a file in memory, which has them and never shrinks, so that what
-/// is mapped can be read whatever its writer does. Throws std::bad_alloc.
-std::uint8_t* mapped(int file, std::size_t size, int protection) {
-  void* const begin = ::mmap(nullptr, size, protection, MAP_SHARED, file, 0);
-  if (begin == MAP_FAILED) throw std::bad_alloc();
-  return static_cast<std::uint8_t*>(begin);
-}
-
-/// Memory beyond the size of most pictures is given back.
-void forget_large(int file, std::size_t size) {
-  constexpr std::size_t kKept = std::size_t{1} << 24;
-  if (size > kKept)
-    ::fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, kKept,
-                static_cast<off_t>(size - kKept));
+/// A process that a hostile picture has taken over may say anything.
+bool is_valid(const Answer& answer, std::int64_t max_pixels) {
+  constexpr std::uint64_t kLongestText = 1 << 16;
+  if (answer.error >= 0)
+    return answer.error <= static_cast<std::int32_t>(ErrorCode::failed) &&
+           answer.size <= kLongestText && answer.hint_size <= answer.size;
+  const std::int64_t pixels = std::int64_t{answer.width} * answer.height;
+  return answer.width > 0 && answer.height > 0 && pixels <= max_pixels &&
+         std::cmp_equal(answer.size, 3 * pixels);
 }
 
 std::string how_it_ended(int status, double seconds) {
@@ -116,6 +83,36 @@ std::string how_it_ended(int status, double seconds) {
   if (WIFSIGNALED(status))
     return std::string("the decoder crashed: ") + ::strsignal(WTERMSIG(status));
   return "the decoder ended with exit code " + std::to_string(WEXITSTATUS(status));
+}
+
+struct ClosedAtEnd {
+  int descriptor;
+  ~ClosedAtEnd() {
+    if (descriptor >= 0) ::close(descriptor);
+  }
+};
+
+/// Ends the process that many seconds from now; 0: never.
+void set_alarm(double seconds) {
+  itimerval timer{};
+  timer.it_value.tv_sec = static_cast<time_t>(seconds);
+  timer.it_value.tv_usec = static_cast<suseconds_t>((seconds - std::floor(seconds)) * 1e6);
+  ::setitimer(ITIMER_REAL, &timer, nullptr);
+}
+
+void limit_memory([[maybe_unused]] const Question& question) {
+#ifndef __SANITIZE_ADDRESS__  // it reserves more than any limit
+  // Libraries, the file, and a pixel as it is stored (four channels of 16 bits), as RGB, turned, and
+  // to spare.
+  constexpr rlim_t kProgram = rlim_t{1} << 30;
+  constexpr rlim_t kOfPixel = 8 + 3 + 3 + 3;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) != 0) return;
+  const rlim_t wanted = kProgram + 2 * static_cast<rlim_t>(question.max_bytes) +
+                        kOfPixel * static_cast<rlim_t>(question.max_pixels);
+  limit.rlim_cur = std::min(limit.rlim_max, wanted);
+  ::setrlimit(RLIMIT_AS, &limit);
+#endif
 }
 
 }  // namespace
@@ -147,23 +144,14 @@ DecodingWorkers::Worker DecodingWorkers::start() const {
   // No other process gets them, or an end would not be noticed.
   std::array<int, 2> sockets{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.data()) != 0) fail(errno);
-  Worker worker{.socket = sockets[0],
-                .pixels = ::memfd_create("pixels", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
-  if (worker.pixels < 0 || ::fcntl(worker.pixels, F_ADD_SEALS, F_SEAL_SHRINK) != 0) {
-    const int error = errno;
-    for (const int descriptor : {sockets[0], sockets[1], worker.pixels}) ::close(descriptor);
-    fail(error);
-  }
+  Worker worker{.socket = sockets[0]};
   std::string name = program_.string();
   std::string command(kDecodePictures);
   std::string socket = std::to_string(sockets[1]);
-  std::string pixels = std::to_string(worker.pixels);
-  const std::array<char*, 5> words{name.data(), command.data(), socket.data(), pixels.data(),
-                                   nullptr};
+  const std::array<char*, 4> words{name.data(), command.data(), socket.data(), nullptr};
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
-  for (const int descriptor : {sockets[1], worker.pixels})
-    ::posix_spawn_file_actions_adddup2(&actions, descriptor, descriptor);
+  ::posix_spawn_file_actions_adddup2(&actions, sockets[1], sockets[1]);
   // Results go there, which nothing that a decoder prints belongs to.
   ::posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
   const int error =
@@ -172,31 +160,13 @@ DecodingWorkers::Worker DecodingWorkers::start() const {
   ::close(sockets[1]);
   if (error != 0) {
     ::close(sockets[0]);
-    ::close(worker.pixels);
     fail(error);
   }
   return worker;
 }
 
-bool DecodingWorkers::read_pixels(Worker& worker, std::size_t size,
-                                  std::vector<std::uint8_t>& pixels) {
-  if (worker.size < size) {
-    struct stat facts {};
-    if (::fstat(worker.pixels, &facts) != 0 || std::cmp_less(facts.st_size, size)) return false;
-    std::uint8_t* const larger = mapped(worker.pixels, size, PROT_READ);
-    if (worker.mapped != nullptr) ::munmap(worker.mapped, worker.size);
-    worker.mapped = larger;
-    worker.size = size;
-  }
-  pixels.assign(worker.mapped, worker.mapped + size);
-  forget_large(worker.pixels, size);
-  return true;
-}
-
 int DecodingWorkers::end(const Worker& worker) noexcept {
   ::close(worker.socket);
-  if (worker.mapped != nullptr) ::munmap(worker.mapped, worker.size);
-  ::close(worker.pixels);
   ::kill(worker.process, SIGKILL);  // changes nothing where it has ended
   int status = 0;
   while (::waitpid(worker.process, &status, 0) < 0 && errno == EINTR) continue;
@@ -205,38 +175,20 @@ int DecodingWorkers::end(const Worker& worker) noexcept {
 
 image::Picture DecodingWorkers::read(const fs::path& file, const image::DecodeOptions& options) {
   const std::string& name = file.native();
-  const Question question{options.max_pixels,
-                          options.max_bytes,
-                          seconds_,
-                          static_cast<std::uint32_t>(name.size()),
-                          static_cast<std::uint8_t>(options.apply_exif ? 1 : 0),
-                          options.background};
+  const std::array question{Question{
+      options.max_pixels, options.max_bytes, seconds_, static_cast<std::uint32_t>(name.size()),
+      static_cast<std::uint8_t>(options.apply_exif ? 1 : 0), options.background}};
   while (true) {
     Worker worker = take();
-    Answer answer;
-    image::Picture picture;
-    std::string text;
-    std::string hint;
-    const auto receive_rest = [&] {
-      if (answer.error < 0) {
-        const std::int64_t pixels = std::int64_t{answer.width} * answer.height;
-        if (answer.width <= 0 || answer.height <= 0 || pixels > options.max_pixels) return false;
-        picture = {answer.width, answer.height, {}};
-        return read_pixels(worker, static_cast<std::size_t>(3 * pixels), picture.rgb);
-      }
-      // A process that a hostile picture has taken over may say anything.
-      if (answer.error > static_cast<std::int32_t>(ErrorCode::failed) ||
-          std::max(answer.text_size, answer.hint_size) > kLongestText)
-        return false;
-      text.resize(answer.text_size);
-      hint.resize(answer.hint_size);
-      return receive(worker.socket, text) && receive(worker.socket, hint);
-    };
+    std::array<Answer, 1> received;
+    const Answer& answer = received[0];
+    std::vector<std::uint8_t> bytes;
     bool has_answer = false;
     try {
-      has_answer = send_all(worker.socket, bytes_of(question)) &&
-                   send_all(worker.socket, bytes_of(name)) && receive_one(worker.socket, answer) &&
-                   receive_rest();
+      has_answer = transfer(worker.socket, question, true) && transfer(worker.socket, name, true) &&
+                   transfer(worker.socket, received, false) && is_valid(answer, options.max_pixels);
+      if (has_answer) bytes.resize(answer.size);
+      has_answer = has_answer && transfer(worker.socket, bytes, false);
     } catch (const std::bad_alloc&) {
       end(worker);
       throw;
@@ -252,8 +204,11 @@ image::Picture DecodingWorkers::read(const fs::path& file, const image::DecodeOp
       const std::lock_guard lock(mutex_);
       idle_.push_back(worker);
     }
-    if (answer.error < 0) return picture;
-    throw Error(static_cast<ErrorCode>(answer.error), text, name, hint);
+    if (answer.error < 0) return {answer.width, answer.height, std::move(bytes)};
+    const std::string text(bytes.begin(), bytes.end());
+    const std::size_t hint = text.size() - answer.hint_size;
+    throw Error(static_cast<ErrorCode>(answer.error), text.substr(0, hint), name,
+                text.substr(hint));
   }
 }
 
@@ -271,137 +226,53 @@ image::PictureReader& decoding_workers(double seconds) {
   return workers;
 }
 
-namespace {
-
-struct ClosedAtEnd {
-  int descriptor;
-  ~ClosedAtEnd() {
-    if (descriptor >= 0) ::close(descriptor);
-  }
-};
-
-}  // namespace
-
 image::Picture decode_bytes(std::span<const std::byte> bytes, const image::DecodeOptions& options) {
   if (options.reader == nullptr) return image::decode(bytes, options);
-  const ClosedAtEnd file{::memfd_create("picture", MFD_CLOEXEC)};
-  const auto fail = [] {
+  const ClosedAtEnd memory{::memfd_create("picture", MFD_CLOEXEC)};
+  const std::string file =
+      "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(memory.descriptor);
+  std::ofstream stream(file, std::ios::binary);
+  stream.write(reinterpret_cast<const char*>(bytes.data()), std::ssize(bytes));
+  stream.close();
+  if (!stream)
     throw Error(ErrorCode::failed,
                 "no file in memory can be made: " + std::generic_category().message(errno));
-  };
-  if (file.descriptor < 0) fail();
-  while (!bytes.empty()) {
-    const ssize_t count = ::write(file.descriptor, bytes.data(), bytes.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) fail();
-    bytes = bytes.subspan(static_cast<std::size_t>(count));
-  }
-  return options.reader->read(
-      "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(file.descriptor), options);
+  return options.reader->read(file, options);
 }
 
-namespace {
-
-/// Ends the process that many seconds from now; 0: never.
-void set_alarm(double seconds) {
-  itimerval timer{};
-  timer.it_value.tv_sec = static_cast<time_t>(seconds);
-  timer.it_value.tv_usec = static_cast<suseconds_t>((seconds - std::floor(seconds)) * 1e6);
-  ::setitimer(ITIMER_REAL, &timer, nullptr);
-}
-
-void limit_memory([[maybe_unused]] const Question& question) {
-#ifndef __SANITIZE_ADDRESS__  // it reserves more than any limit
-  // Libraries, the file, and a pixel as it is stored (four channels of 16 bits), as RGB, turned, and
-  // handed over.
-  constexpr rlim_t kProgram = rlim_t{1} << 30;
-  constexpr rlim_t kOfPixel = 8 + 3 + 3 + 3;
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_AS, &limit) != 0) return;
-  const rlim_t wanted = kProgram + 2 * static_cast<rlim_t>(question.max_bytes) +
-                        kOfPixel * static_cast<rlim_t>(question.max_pixels);
-  limit.rlim_cur = std::min(limit.rlim_max, wanted);
-  ::setrlimit(RLIMIT_AS, &limit);
-#endif
-}
-
-/// The picture, or in `error` why there is none.
-image::Picture answer_to(const Question& question, const fs::path& file,
-                         std::optional<Error>& error) {
-  image::DecodeOptions options;
-  options.apply_exif = question.applies_exif != 0;
-  options.max_pixels = question.max_pixels;
-  options.max_bytes = question.max_bytes;
-  options.background = question.background;
-  try {
-    return image::read_picture(file, options);
-  } catch (...) {
-    error = as_error(std::current_exception());
-  }
-  return {};
-}
-
-}  // namespace
-
-namespace {
-
-/// The file that pictures are written into, mapped once for all pictures of a size.
-class SharedPixels {
- public:
-  explicit SharedPixels(int file) : file_(file) {}
-  /// False, with `errno`, where the file cannot grow.
-  bool write(std::span<const std::uint8_t> pixels) {
-    if (size_ < pixels.size()) {
-      if (::ftruncate(file_, static_cast<off_t>(pixels.size())) != 0) return false;
-      if (begin_ != nullptr) ::munmap(begin_, size_);
-      size_ = 0;
-      begin_ = mapped(file_, pixels.size(), PROT_READ | PROT_WRITE);
-      size_ = pixels.size();
-    }
-    std::ranges::copy(pixels, begin_);
-    return true;
-  }
-
- private:
-  int file_;
-  std::uint8_t* begin_ = nullptr;
-  std::size_t size_ = 0;
-};
-
-}  // namespace
-
-int decode_pictures_for(int socket, int pixels) {
+int decode_pictures_for(int socket) {
   // A signal that a terminal or a service manager sends to all is for the process that asks, which ends this
   // one by ending.
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) std::signal(number, SIG_IGN);
-  std::signal(SIGXFSZ, SIG_IGN);  // a file in memory, too, may be too large: then writing fails
   std::signal(SIGALRM, SIG_DFL);
-  SharedPixels shared(pixels);
-  Question question;
-  while (receive_one(socket, question)) {
+  std::array<Question, 1> received;
+  while (transfer(socket, received, false)) {
+    const Question& question = received[0];
     std::string name(question.name_size, '\0');
-    if (!receive(socket, name)) break;
+    if (!transfer(socket, name, false)) break;
     limit_memory(question);
     set_alarm(question.seconds);
-    std::optional<Error> error;
-    const image::Picture picture = answer_to(question, name, error);
-    set_alarm(0);
-    if (!error && !shared.write(picture.rgb))
-      error = Error(ErrorCode::out_of_memory, "the decoded picture cannot be handed over: " +
-                                                  std::generic_category().message(errno));
-    Answer answer{.width = picture.width, .height = picture.height};
-    std::string text;
-    std::string hint;
-    if (error) {
-      text = error->what();
-      hint = error->hint();
-      answer = {.error = static_cast<std::int32_t>(error->code()),
-                .text_size = static_cast<std::uint32_t>(text.size()),
-                .hint_size = static_cast<std::uint32_t>(hint.size())};
+    image::DecodeOptions options;
+    options.apply_exif = question.applies_exif != 0;
+    options.max_pixels = question.max_pixels;
+    options.max_bytes = question.max_bytes;
+    options.background = question.background;
+    std::array<Answer, 1> answer;
+    std::vector<std::uint8_t> bytes;
+    try {
+      image::Picture picture = image::read_picture(name, options);
+      answer[0] = {.width = picture.width, .height = picture.height};
+      bytes = std::move(picture.rgb);
+    } catch (...) {
+      const Error error = as_error(std::current_exception());
+      const std::string text = error.what() + error.hint();
+      bytes.assign(text.begin(), text.end());
+      answer[0] = {.error = static_cast<std::int32_t>(error.code()),
+                   .hint_size = static_cast<std::uint32_t>(error.hint().size())};
     }
-    if (!send_all(socket, bytes_of(answer)) || !send_all(socket, bytes_of(text)) ||
-        !send_all(socket, bytes_of(hint)))
-      break;
+    set_alarm(0);
+    answer[0].size = bytes.size();
+    if (!transfer(socket, answer, true) || !transfer(socket, bytes, true)) break;
   }
   return 0;
 }

@@ -15,8 +15,7 @@
 
 namespace hydrascope::app {
 
-/// Asked by this program of itself, no command: `hydrascope decode-pictures SOCKET PIXELS`, two
-/// descriptors.
+/// Asked by this program of itself, no command: `hydrascope decode-pictures SOCKET`, a descriptor.
 inline constexpr std::string_view kDecodePictures = "decode-pictures";
 
 /// As many processes as there are threads that read at once. Each ends itself when a picture takes
@@ -37,15 +36,10 @@ class DecodingWorkers final : public image::PictureReader {
   struct Worker {
     pid_t process = -1;
     int socket = -1;
-    int pixels = -1;  ///< a file in memory, which the process writes and this one reads
-    std::uint8_t* mapped = nullptr;  ///< its first `size` bytes
-    std::size_t size = 0;
     bool is_new = true;
   };
   Worker take();
   [[nodiscard]] Worker start() const;
-  /// False where the file has less.
-  static bool read_pixels(Worker& worker, std::size_t size, std::vector<std::uint8_t>& pixels);
   /// How it ended.
   static int end(const Worker& worker) noexcept;
 
@@ -63,8 +57,7 @@ image::PictureReader& decoding_workers(double seconds);
 /// in memory alone.
 image::Picture decode_bytes(std::span<const std::byte> bytes, const image::DecodeOptions& options);
 
-/// The work of such a process until nobody is at the other end of the socket: pictures go into the
-/// file `pixels`. Returns its exit code.
-int decode_pictures_for(int socket, int pixels);
+/// The work of such a process until the other end of the socket is closed. Returns its exit code.
+int decode_pictures_for(int socket);
 
 }  // namespace hydrascope::app

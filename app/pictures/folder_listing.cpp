@@ -3,7 +3,6 @@
 #include "kernels/error.h"
 
 #include <algorithm>
-#include <sys/stat.h>
 #include <system_error>
 #include <utility>
 
@@ -25,38 +24,20 @@ bool path_order(const FolderEntry& left, const FolderEntry& right) {
   return byte_at(left, same) < byte_at(right, same);
 }
 
-/// The kind of an entry that is no file, "" for a file.
-std::string special_kind(fs::file_type type) {
-  switch (type) {
-    case fs::file_type::fifo: return "a pipe";
-    case fs::file_type::socket: return "a socket";
-    case fs::file_type::block:
-    case fs::file_type::character: return "a device";
-    default: return "";
-  }
-}
-
 FolderEntry describe(const fs::directory_entry& entry, std::string name) {
-  std::error_code ignored;
-  FolderEntry described{.name = std::move(name), .is_link = entry.is_symlink(ignored)};
-  if (entry.is_directory(ignored)) {
-    described.kind = EntryKind::folder;
-    return described;
-  }
-  if (entry.is_regular_file(ignored)) return described;
-  described.kind = EntryKind::no_file;
   std::error_code error;
-  const fs::file_type type = fs::status(entry.path(), error).type();
-  const std::string special = special_kind(type);
-  if (!special.empty()) {
-    described.why = special + ": it is read only where it is named";
-  } else if (type == fs::file_type::not_found) {
+  FolderEntry described{.name = std::move(name), .is_link = entry.is_symlink(error)};
+  const bool is_folder = entry.is_directory(error);  // which mostly asks the listing, not the disk
+  if (is_folder) described.kind = EntryKind::folder;
+  if (is_folder || entry.is_regular_file(error)) return described;
+  described.kind = EntryKind::no_file;
+  if (entry.status(error).type() == fs::file_type::not_found) {
     described.error = ErrorCode::not_found;
-    described.why = described.is_link ? "a link to a file that does not exist" : "no longer there";
+    described.why = "a link to a file that does not exist";
+  } else if (error) {
+    described.why = "cannot be looked at: " + error.message();
   } else {
-    described.why = error == std::errc::too_many_symbolic_link_levels
-                        ? "a link that leads to itself"
-                        : "cannot be looked at: " + error.message();
+    described.why = "a pipe, a socket or a device: it is read only where it is named";
   }
   return described;
 }
@@ -94,30 +75,9 @@ std::optional<FolderEntry> find_entry(const fs::path& folder, std::string_view n
   return describe(entry, std::string(name));
 }
 
-std::optional<FolderId> folder_id(const fs::path& folder) {
-  struct stat status {};
-  if (::stat(folder.c_str(), &status) != 0) return std::nullopt;
-  return FolderId{status.st_dev, status.st_ino};
-}
-
-std::vector<FolderId> folders_above(const fs::path& folder) {
-  std::vector<FolderId> above;
-  std::error_code ignored;
-  for (fs::path path :
-       {fs::absolute(folder, ignored).lexically_normal(), fs::canonical(folder, ignored)}) {
-    // A path that ends in a slash has the folder itself for its parent.
-    if (!path.has_filename()) path = path.parent_path();
-    while (path.has_relative_path()) {
-      path = path.parent_path();
-      if (const auto id = folder_id(path)) above.push_back(*id);
-    }
-  }
-  return above;
-}
-
-bool LinkGuard::may_follow(FolderId target, std::span<const FolderId> ancestors) {
-  if (std::find(ancestors.begin(), ancestors.end(), target) != ancestors.end()) return false;
-  return followed_.insert(target).second;
+bool is_within(const fs::path& folder, const fs::path& outer) {
+  const fs::path inside = folder.lexically_relative(outer);
+  return !inside.empty() && *inside.begin() != "..";
 }
 
 std::string join_path(std::string_view folder, std::string_view name) {

@@ -1,18 +1,13 @@
-// One folder's entries in the order in which walks visit them, and the guard against links that
-// lead back. Shared by folder walks and globs (glob.h).
+// One folder's entries in the order in which walks visit them.
 #pragma once
 
 #include "kernels/error.h"
 
-#include <compare>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
-#include <set>
-#include <span>
 #include <string>
 #include <string_view>
-#include <sys/types.h>
 #include <vector>
 
 namespace hydrascope::app {
@@ -30,7 +25,7 @@ struct FolderEntry {
 
 /// All entries, in the order of their paths: a folder sorts as `name/`, so a depth-first walk by
 /// bytes has the order of `find | LC_ALL=C sort`. Links that lead nowhere, devices, sockets and pipes
-/// are `no_file`: opening what nobody named could block. Throws Error(not_found) or
+/// are `no_file`: opening what was not named could block. Throws Error(not_found) or
 /// Error(unreadable).
 std::vector<FolderEntry> list_folder(const std::filesystem::path& folder);
 
@@ -41,26 +36,8 @@ bool has_subfolders(const std::filesystem::path& folder);
 /// readable), or nothing when there is none.
 std::optional<FolderEntry> find_entry(const std::filesystem::path& folder, std::string_view name);
 
-/// The identity of a folder, whatever path leads to it.
-struct FolderId {
-  dev_t device = 0;
-  ino_t inode = 0;
-  friend auto operator<=>(const FolderId&, const FolderId&) = default;
-};
-/// Follows links; nothing when the folder is gone or out of reach.
-std::optional<FolderId> folder_id(const std::filesystem::path& folder);
-
-/// Keeps a recursive walk through linked folders finite: no link back to a folder on the way down
-/// is followed, and no target twice, without which folders that all link to one another would be
-/// walked in every permutation.
-class LinkGuard {
- public:
-  /// Whether to go through a link to `target` from below `ancestors`; remembers a yes.
-  bool may_follow(FolderId target, std::span<const FolderId> ancestors);
-
- private:
-  std::set<FolderId> followed_;
-};
+/// Whether `folder` is `outer` or lies in it. Both are canonical.
+bool is_within(const std::filesystem::path& folder, const std::filesystem::path& outer);
 
 /// Files or links that a walk came by and did not take.
 struct PassedBy {
@@ -75,10 +52,6 @@ struct PassedBy {
     return *this;
   }
 };
-
-/// The folders that `folder` lies in, up to the root: the folders of its path, and the folders
-/// above the one that its links lead to.
-std::vector<FolderId> folders_above(const std::filesystem::path& folder);
 
 /// `folder` and `name` with exactly one separator between them; an empty folder gives `name`.
 std::string join_path(std::string_view folder, std::string_view name);

@@ -4,6 +4,7 @@
 #include "app/results/file_extension.h"
 #include "app/run/terminal_text.h"
 #include "app/run/usage_error.h"
+#include "app/run/words.h"
 #include "kernels/input_file.h"
 #include "model/image/picture_formats.h"
 
@@ -12,11 +13,11 @@
 #include <charconv>
 #include <filesystem>
 #include <ios>
+#include <istream>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <span>
-#include <stop_token>
 #include <string_view>
 #include <sys/stat.h>
 #include <system_error>
@@ -53,25 +54,26 @@ bool begins_as_picture(const std::string& file) {
 class PictureWalk {
  public:
   explicit PictureWalk(const std::string& pattern)
-      : given_(pattern), glob_(pattern), take_all_(spells_extension(pattern)) {}
+      : given_(pattern), found_(find_files(pattern)), take_all_(spells_extension(pattern)) {}
   /// `given` is what `folder` is called in records.
   PictureWalk(std::string given, fs::path folder, bool recursive, const fs::path& whole)
       : given_(std::move(given)),
         folder_(std::move(folder)),
         recursive_(recursive),
-        glob_(folder_.native(), recursive ? "**" : "*", whole) {}
+        found_(find_files(folder_.native(), recursive ? "**" : "*", whole)) {}
 
-  /// `looks`: opens what is no input to see whether it is a picture.
-  std::optional<Input> next(bool looks) {
-    while (auto match = glob_.next()) {
-      if (!take_all_ && !is_input(*match, looks)) continue;
+  std::optional<Input> next(PassedFiles& passed, std::vector<std::string>& unnamed) {
+    while (next_ < found_.files.size()) {
+      FoundFile& file = found_.files[next_++];
+      if (!take_all_ && !is_input(file, passed, unnamed)) continue;
       produced_ = true;
-      std::string given = match->path;
+      std::string given = file.path;
       if (!folder_.empty()) given.replace(0, folder_.native().size(), given_);
-      if (!match->error) return file_input(std::move(given), std::move(match->path));
-      return failed_input(std::move(given), std::move(match->path), *match->error,
-                          std::move(match->message));
+      if (!file.error) return file_input(std::move(given), std::move(file.path));
+      return failed_input(std::move(given), std::move(file.path), *file.error,
+                          std::move(file.message));
     }
+    passed.links += std::exchange(found_.passed_links, {});
     if (std::exchange(produced_, true)) return std::nullopt;
     if (folder_.empty())
       return failed_input(given_, given_, ErrorCode::empty, "no picture matches this pattern");
@@ -81,31 +83,136 @@ class PictureWalk {
                             : "no pictures in this folder");
   }
 
-  [[nodiscard]] PassedFiles passed() const {
-    PassedFiles passed = passed_;
-    passed.links += glob_.passed_links();
-    return passed;
-  }
-
  private:
-  bool is_input(const GlobWalk::Match& match, bool looks) {
-    if (match.is_folder || has_image_extension(match.path)) return true;
-    if (match.error) return match.is_link && may_have_led_to_inputs(match.path);
-    if (has_video_extension(match.path)) {
-      passed_.videos.add(match.path);
-    } else if (looks && begins_as_picture(match.path)) {
-      passed_.pictures.add(match.path);
-    }
+  /// `unnamed`: what may be a picture by its contents.
+  static bool is_input(const FoundFile& file, PassedFiles& passed,
+                       std::vector<std::string>& unnamed) {
+    if (file.is_folder || has_image_extension(file.path)) return true;
+    if (file.error) return file.is_link && may_have_led_to_inputs(file.path);
+    if (has_video_extension(file.path))
+      passed.videos.add(file.path);
+    else
+      unnamed.push_back(file.path);
     return false;
   }
 
   std::string given_;
   fs::path folder_;  ///< "" for a pattern
   bool recursive_ = false;
-  GlobWalk glob_;
+  FoundFiles found_;
+  std::size_t next_ = 0;
   bool take_all_ = false;
   bool produced_ = false;
-  PassedFiles passed_;
+};
+
+/// A list of paths, a file or standard input: one path a line, or one before each zero byte where the
+/// first 4 KiB hold one (`find -print0`). Empty ones are left out. Each is read when it is asked for, so
+/// that a pipe's paths are worked on as they come. A byte order mark is dropped; a carriage return at the
+/// end is kept (it may belong to the name). A line longer than any path is cut instead of kept.
+class PathLines {
+ public:
+  struct Line {
+    std::string text;
+    bool too_long = false;  ///< `text` is only its beginning
+  };
+  enum class Content { paths, picture, other };
+
+  /// `named` is what the user called the list; `stream` must outlive this.
+  PathLines(std::string named, std::istream& stream) : given(std::move(named)), stream_(stream) {}
+  /// A file, beside which its paths may be.
+  PathLines(std::string named, std::unique_ptr<std::istream> file, fs::path beside)
+      : given(std::move(named)),
+        folder(std::move(beside)),
+        file_(std::move(file)),
+        stream_(*file_) {}
+
+  /// By the first bytes, of which no more are waited for than tell. All of these throw
+  /// Error(unreadable) when reading fails.
+  Content content() {
+    if (content_) return *content_;
+    constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+    std::string head;
+    bool tells = false;
+    // Bytes that have come already are taken, too.
+    while (head.size() < kMaxLength && (!tells || stream_.rdbuf()->in_avail() > 0)) {
+      const std::optional<char> byte = take();
+      if (!byte) break;
+      head += *byte;
+      tells = tells || head.size() >= kTelling || *byte == '\n' || *byte == '\0';
+    }
+    const bool has_zero = head.find('\0') != std::string::npos;
+    content_ = Content::paths;
+    if (image::format_of_bytes(std::as_bytes(std::span(head))) != nullptr)
+      content_ = Content::picture;
+    else if (head.starts_with("\xFF\xFE") || head.starts_with("\xFE\xFF") ||
+             head.starts_with("%PDF-") || (has_zero && holds_controls(head)))
+      content_ = Content::other;
+    else if (head.starts_with(kByteOrderMark))
+      taken_ = kByteOrderMark.size();
+    if (has_zero) separator_ = '\0';
+    head_ = std::move(head);
+    return *content_;
+  }
+
+  /// Everything, of what holds no paths; one byte more than `most` where there are more.
+  std::vector<std::byte> bytes(std::size_t most) {
+    std::vector<std::byte> all;
+    while (all.size() <= most) {
+      const std::optional<char> byte = take();
+      if (!byte) break;
+      all.push_back(static_cast<std::byte>(*byte));
+    }
+    return all;
+  }
+
+  /// The next line, or nothing at the end.
+  std::optional<Line> next() {
+    while (std::optional<char> byte = take()) {
+      Line line;
+      for (; byte && *byte != separator_; byte = take()) {
+        if (!produced && *byte == '\0') {
+          separator_ = '\0';
+          break;
+        }
+        line.too_long = line.text.size() == kMaxLength;
+        if (!line.too_long) line.text += *byte;
+      }
+      if (line.text.empty() || line.text == "\r") continue;
+      produced = true;
+      return line;
+    }
+    return std::nullopt;
+  }
+
+  [[nodiscard]] bool is_standard_input() const noexcept { return file_ == nullptr; }
+
+  std::string given;
+  fs::path folder = {};   ///< "" for standard input
+  bool produced = false;  ///< there was a line
+
+ private:
+  static constexpr std::size_t kMaxLength = 4096;  // PATH_MAX of Linux
+  static constexpr std::size_t kTelling = 64;      // bytes that tell every format
+
+  /// Bytes of a program, not of names.
+  static bool holds_controls(std::string_view head) {
+    return std::ranges::any_of(head.substr(0, kTelling), [](unsigned char byte) {
+      return byte < 0x20 && byte != '\0' && byte != '\t' && byte != '\n' && byte != '\r';
+    });
+  }
+  std::optional<char> take() {
+    if (taken_ < head_.size()) return head_[taken_++];
+    const int byte = stream_.rdbuf()->sbumpc();
+    if (byte == std::istream::traits_type::eof()) return std::nullopt;
+    return std::istream::traits_type::to_char_type(byte);
+  }
+
+  std::unique_ptr<std::istream> file_ = {};
+  std::istream& stream_;
+  std::string head_ = {};  ///< what was read ahead
+  std::size_t taken_ = 0;  ///< of it
+  std::optional<Content> content_ = {};
+  char separator_ = '\n';
 };
 
 /// The likely meaning of a path that names nothing.
@@ -119,13 +226,6 @@ std::string why_missing(const std::string& given) {
     return "an address (" + scheme +
            ":), and no file: hydrascope fetches nothing; download it first";
   }
-  const bool is_quoted = given.size() > 2 && given.front() == given.back() &&
-                         (given.front() == '"' || given.front() == '\'');
-  if (is_quoted) {
-    const std::string inner = given.substr(1, given.size() - 2);
-    return is_there(inner) ? "no such file or folder; there is one without the quotes"
-                           : "no such file or folder; the quotes were taken for a part of the name";
-  }
   return "no such file or folder";
 }
 
@@ -133,12 +233,7 @@ std::string why_missing(const std::string& given) {
 
 std::string path_of_address(std::string_view text) {
   constexpr std::string_view kScheme = "file:";
-  const auto is_same = [](char a, char b) {
-    return std::tolower(static_cast<unsigned char>(a)) == b;
-  };
-  if (text.size() < kScheme.size() || !std::equal(kScheme.begin(), kScheme.end(), text.begin(),
-                                                  [&](char a, char b) { return is_same(b, a); }))
-    return "";
+  if (small_letters(text.substr(0, kScheme.size())) != kScheme) return "";
   text.remove_prefix(kScheme.size());
   if (text.starts_with("//")) {
     text.remove_prefix(2);
@@ -234,10 +329,13 @@ struct InputStream::State {
         standard_input(input != nullptr ? *input : own_standard_input) {}
 
   std::optional<Input> next() {
+    if (counted) {
+      if (next_counted == counted->size()) return std::nullopt;
+      return std::move((*counted)[next_counted++]);
+    }
     for (;;) {
       if (walk) {
-        if (auto input = walk->next(looks)) return input;
-        passed += walk->passed();
+        if (auto input = walk->next(passed, unnamed)) return input;
         walk.reset();
       } else if (lines) {
         if (auto input = next_of_lines()) return input;
@@ -262,21 +360,23 @@ struct InputStream::State {
     } catch (const Error& error) {
       if (error.code() == ErrorCode::failed) throw;  // a stop: what has come is not the whole list
       const auto failed = std::exchange(lines, nullptr);
-      return failed_input(failed->given(), failed->given(), error.code(), error.what());
+      return failed_input(failed->given, failed->given, error.code(), error.what());
     }
     const auto finished = std::exchange(lines, nullptr);
-    if (finished->produced()) return std::nullopt;
-    return failed_input(finished->given(), finished->given(), ErrorCode::empty,
+    if (finished->produced) return std::nullopt;
+    return failed_input(finished->given, finished->given, ErrorCode::empty,
                         "the list holds no paths");
   }
 
   static Input what_is_no_list(PathLines& list) {
-    const std::string& given = list.given();
+    const std::string& given = list.given;
     const bool is_picture = list.content() == PathLines::Content::picture;
     if (!is_picture || !list.is_standard_input()) {
-      return failed_input(given, given, ErrorCode::unsupported_format,
-                          (list.is_standard_input() ? "standard input is " : "the list is ") +
-                              list.describe() + (is_picture ? "; without the @ it is taken" : ""));
+      return failed_input(
+          given, given, ErrorCode::unsupported_format,
+          is_picture
+              ? "the list is a picture; without the @ it is taken"
+              : "neither a picture nor a list of paths in UTF-8; a video is read from a file");
     }
     constexpr std::size_t kMost = std::numeric_limits<int>::max();
     const auto owner = std::make_shared<const std::vector<std::byte>>(list.bytes(kMost));
@@ -332,7 +432,7 @@ struct InputStream::State {
   }
 
   fs::path locate(const std::string& text) const {
-    const fs::path beside_list = lines->folder() / text;
+    const fs::path beside_list = lines->folder / text;
     return !is_there(text) && is_there(beside_list) ? beside_list : fs::path(text);
   }
 
@@ -373,10 +473,12 @@ struct InputStream::State {
   std::istream& standard_input;
   std::size_t next_spec = 0;
   bool standard_input_taken = false;
-  bool looks = true;
   std::unique_ptr<PathLines> lines;
   std::optional<PictureWalk> walk;
-  PassedFiles passed;  ///< of walks that have ended
+  PassedFiles passed;
+  std::vector<std::string> unnamed;
+  std::optional<std::vector<Input>> counted;
+  std::size_t next_counted = 0;
 };
 
 InputStream::InputStream(std::vector<std::string> specs, bool recursive, fs::path whole,
@@ -385,63 +487,44 @@ InputStream::InputStream(std::vector<std::string> specs, bool recursive, fs::pat
           std::make_unique<State>(std::move(specs), recursive, std::move(whole), standard_input)) {}
 InputStream::~InputStream() = default;
 
-void InputStream::count_alone() { state_->looks = false; }
-
 std::optional<Input> InputStream::next() { return state_->next(); }
 
 PassedFiles InputStream::passed() const {
   PassedFiles passed = state_->passed;
-  if (state_->walk) passed += state_->walk->passed();
+  for (const std::string& file : state_->unnamed)
+    if (begins_as_picture(file)) passed.pictures.add(file);
   return passed;
 }
 
-std::optional<InputCount::Counted> InputCount::count(const std::stop_token& stop,
-                                                     const std::vector<std::string>& words,
-                                                     bool recursive) {
-  InputStream inputs(words, recursive);
-  inputs.count_alone();
-  Counted counted;
-  while (const std::optional<Input> input = inputs.next()) {
-    if (stop.stop_requested()) return std::nullopt;
-    ++counted.inputs;
-    if (input->is_video && !input->error) ++counted.videos;
+const std::vector<Input>* InputStream::count() {
+  if (!state_->counted) {
+    if (!std::ranges::all_of(state_->specs, can_be_walked_twice)) return nullptr;
+    std::vector<Input> all;
+    while (std::optional<Input> input = state_->next()) all.push_back(std::move(*input));
+    state_->counted = std::move(all);
   }
-  return counted;
+  return &*state_->counted;
 }
 
-InputCount::InputCount(std::vector<std::string> words, bool recursive, Progress& progress)
-    : words_(std::move(words)), recursive_(recursive), progress_(progress) {
-  std::error_code ignored;
-  if (words_.size() != 1 || !std::filesystem::is_regular_file(words_.front(), ignored)) return;
-  begun_ = true;
-  counted_ = {1, has_video_extension(words_.front()) ? 1 : 0};
+InputCount::InputCount(InputStream& inputs, Progress& progress) : progress_(progress) {
+  const std::vector<Input>* all = progress.is_shown() ? inputs.count() : nullptr;
+  if (all == nullptr) return;
+  inputs_ = std::ssize(*all);
+  videos_left_ = std::ranges::count_if(
+      *all, [](const Input& input) { return input.is_video && !input.error; });
   show();
 }
 
-InputCount::~InputCount() = default;
-
-void InputCount::begin() {
-  if (std::exchange(begun_, true) || !progress_.is_shown()) return;
-  if (!std::ranges::all_of(words_, can_be_walked_twice)) return;
-  counter_ = std::jthread([this](const std::stop_token& stop) {
-    const std::optional<Counted> counted = count(stop, words_, recursive_);
-    const std::lock_guard lock(mutex_);
-    counted_ = counted;
-    show();
-  });
-}
-
 void InputCount::add_video(const image::VideoFacts& video) {
-  const std::lock_guard lock(mutex_);
-  ++videos_;
-  frames_ += video.num_read;
+  --videos_left_;
+  if (inputs_) *inputs_ += video.num_read - 1;
   are_frames_known_ = are_frames_known_ && video.num_read > 0;
   show();
 }
 
 void InputCount::show() {
-  if (counted_ && are_frames_known_ && videos_ == counted_->videos)
-    progress_.set_total(counted_->inputs - videos_ + frames_);
+  if (inputs_.value_or(0) > 0 && are_frames_known_ && videos_left_ == 0)
+    progress_.set_total(*inputs_);
 }
 
 }  // namespace hydrascope::app

@@ -1,9 +1,7 @@
-// The user's names -> one input after the other. Nothing is opened here but
-// folders and lists; nothing is kept but the listing of the folder being walked.
+// The user's names -> one input after the other. Nothing is opened here but folders and lists.
 #pragma once
 
 #include "app/pictures/folder_listing.h"
-#include "app/pictures/path_lines.h"
 #include "app/run/progress.h"
 #include "kernels/error.h"
 #include "model/image/decode.h"
@@ -16,13 +14,10 @@
 #include <functional>
 #include <istream>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <thread>
-#include <utility>
 #include <vector>
 
 namespace hydrascope::app {
@@ -97,11 +92,12 @@ class InputStream {
   ~InputStream();
   InputStream(const InputStream&) = delete;
   InputStream& operator=(const InputStream&) = delete;
-  /// From now on files that are no inputs are not opened, and are not in `passed`.
-  void count_alone();
+  /// All inputs, before the first is asked for; null where a word cannot be read ahead (standard input, a list
+  /// that is a pipe).
+  const std::vector<Input>* count();
   /// The next input, or nothing at the end.
   std::optional<Input> next();
-  /// The files that walks have passed over so far.
+  /// The files that walks have passed over so far. Those whose names say nothing are opened for it.
   [[nodiscard]] PassedFiles passed() const;
 
  private:
@@ -125,44 +121,21 @@ bool has_video_extension(const std::filesystem::path& file);
 /// extension, as a folder.
 bool may_have_led_to_inputs(const std::filesystem::path& link);
 
-// How many inputs a command will see, counted beside its work so that progress has a total.
-
-/// Walks what the words name a second time, opening none of it, on a thread of its own, and gives `progress` the total.
-/// It begins when it is told to, after the first answer, so that it delays none. There is no total
-/// where walking twice would take something away (standard input, a list that is a pipe), nor before
-/// each video has said its number of frames. One picture is a total at once.
+/// Gives `progress` the number of inputs and, once each video has told its frames, of these. There is no total where
+/// inputs cannot be counted ahead.
 class InputCount {
  public:
-  InputCount(std::vector<std::string> words, bool recursive, Progress& progress);
-  InputCount(const InputCount&) = delete;
-  InputCount& operator=(const InputCount&) = delete;
-  ~InputCount();  ///< gives up what is not counted yet
-
-  /// Once; later calls do nothing. A single file, or a progress that shows nothing, needs no count.
-  void begin();
+  InputCount(InputStream& inputs, Progress& progress);
   /// The first frame of a video has come.
   void add_video(const image::VideoFacts& video);
 
  private:
-  struct Counted {
-    std::int64_t inputs = 0;
-    std::int64_t videos = 0;  ///< of these
-  };
-  static std::optional<Counted> count(const std::stop_token& stop,
-                                      const std::vector<std::string>& words, bool recursive);
   void show();
 
-  std::vector<std::string> words_;
-  bool recursive_;
   Progress& progress_;
-  bool begun_ = false;
-  std::mutex mutex_;
-  // Guarded by the mutex.
-  std::optional<Counted> counted_;
-  std::int64_t videos_ = 0;  // that have come
-  std::int64_t frames_ = 0;  // of these
+  std::optional<std::int64_t> inputs_;
+  std::int64_t videos_left_ = 0;
   bool are_frames_known_ = true;
-  std::jthread counter_;
 };
 
 }  // namespace hydrascope::app

@@ -2,13 +2,14 @@
 #include "app/pictures/class_words.h"
 #include "app/pictures/inputs.h"
 #include "app/pictures/labelled_set.h"
-#include "app/pictures/text_table.h"
 #include "app/run/usage_error.h"
 #include "app/run/words.h"
+#include "kernels/input_file.h"
 
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <sstream>
@@ -21,6 +22,85 @@ namespace hydrascope::app {
 namespace {
 
 namespace fs = std::filesystem;
+
+// A table in a text file: UTF-8, cells between delimiters, quotes as in RFC 4180.
+
+struct TableRow {
+  std::int64_t number = 0;  ///< from 1, blank rows counted
+  std::vector<std::string> cells;
+};
+
+/// The file's text without a byte order mark. Throws Error(invalid_argument) with `subject` for a
+/// file that cannot be read or is no text.
+std::string read_table_text(const fs::path& file, const std::string& subject) {
+  InputFile stream(file);
+  if (!stream) throw UsageError("cannot be read", subject);
+  std::string text = stream.text();
+  if (text.empty()) throw UsageError("the file is empty", subject);
+  if (constexpr std::string_view kMark = "\xEF\xBB\xBF"; text.starts_with(kMark))
+    text.erase(0, kMark.size());
+  if (text.find('\0') != std::string::npos) {
+    throw UsageError("the file holds zero bytes: it is no text in UTF-8", subject,
+                     "a spreadsheet is saved as CSV in UTF-8");
+  }
+  return text;
+}
+
+/// The rows that hold anything, at most `limit`. Lines end in LF, CRLF or CR; quoted cells may hold
+/// delimiters, doubled quotes and line ends; blanks around cells are dropped. A blank as the
+/// delimiter stands for any number of blanks. Throws Error(invalid_argument) with `subject` for a
+/// quote without an end.
+std::vector<TableRow> split_table(std::string_view text, char delimiter, const std::string& subject,
+                                  std::size_t limit = SIZE_MAX) {
+  std::vector<TableRow> rows;
+  TableRow row{1, {""}};
+  enum class Cell { plain, quoted, closed } cell = Cell::plain;
+  const auto end_cell = [&] {
+    if (cell == Cell::plain) row.cells.back() = without_blanks(row.cells.back());
+    cell = Cell::plain;
+  };
+  const auto end_row = [&] {
+    end_cell();
+    const bool holds_any =
+        std::ranges::any_of(row.cells, [](const std::string& each) { return !each.empty(); });
+    const std::int64_t next = row.number + 1;
+    if (holds_any) rows.push_back(std::move(row));
+    row = {next, {""}};
+  };
+  for (std::size_t i = 0; i < text.size() && rows.size() < limit; ++i) {
+    const char c = text[i];
+    const char next = i + 1 < text.size() ? text[i + 1] : '\0';
+    if (cell == Cell::quoted) {
+      if (c != '"') {
+        row.cells.back() += c;
+      } else if (next == '"') {
+        row.cells.back() += text[++i];
+      } else {
+        cell = Cell::closed;
+      }
+    } else if (c == '\n' || c == '\r') {
+      if (c == '\r' && next == '\n') ++i;
+      end_row();
+    } else if (c == delimiter) {
+      // A row of blanks is one delimiter, and none at the ends of a line.
+      const bool is_first = cell == Cell::plain && row.cells.back().empty();
+      const bool is_last = next == ' ' || next == '\r' || next == '\n' || next == '\0';
+      if (c == ' ' && (is_first || is_last)) continue;
+      end_cell();
+      row.cells.emplace_back();
+    } else if (c == '"' && cell == Cell::plain && without_blanks(row.cells.back()).empty()) {
+      row.cells.back().clear();
+      cell = Cell::quoted;
+    } else if (cell == Cell::plain || !without_blanks({&c, 1}).empty()) {
+      row.cells.back() += c;
+    }
+  }
+  if (cell == Cell::quoted) {
+    throw UsageError("a quoted cell has no end", subject + ", row " + std::to_string(row.number));
+  }
+  if (rows.size() < limit) end_row();
+  return rows;
+}
 
 /// The ways in which a column's cells name a class.
 enum class LabelKind {
@@ -76,29 +156,22 @@ class PictureFinder {
   /// or without the extension of a picture. Throws Error(invalid_argument) with `place` where
   /// several pictures have the name. Nothing where there is no such file.
   std::optional<fs::path> find(const std::string& cell, const std::string& place) {
-    std::vector<std::string> spellings{cell};
-    if (cell.find('\\') != std::string::npos) {
-      spellings.push_back(cell);
-      std::ranges::replace(spellings.back(), '\\', '/');
-    }
+    std::string other = cell;
+    std::ranges::replace(other, '\\', '/');
     std::error_code ignored;
-    for (const std::string& spelling : spellings) {
+    for (const std::string& spelling : {cell, other})
       for (const fs::path& base : bases_) {
-        const fs::path file = base / spelling;
-        if (const fs::file_status status = fs::status(file, ignored);
-            fs::exists(status) && !fs::is_directory(status))
-          return file;
+        const fs::file_status status = fs::status(base / spelling, ignored);
+        if (fs::exists(status) && !fs::is_directory(status)) return base / spelling;
       }
-    }
-    if (has_image_extension(spellings.back())) return std::nullopt;
+    if (has_image_extension(other)) return std::nullopt;
     for (const fs::path& base : bases_) {
-      const fs::path wanted = base / spellings.back();
+      const fs::path wanted = base / other;
       const auto& found = stems_of(wanted.parent_path())[wanted.filename().string()];
-      if (found.size() > 1) {
+      if (found.size() > 1)
         throw UsageError(
             "several pictures have the name '" + cell + "': " + join_words(found, ", ", " and "),
             place, "name the one that is meant with its extension");
-      }
       if (!found.empty()) return wanted.parent_path() / found.front();
     }
     return std::nullopt;
@@ -127,7 +200,7 @@ class PictureFinder {
   std::map<fs::path, Stems> stems_;
 };
 
-/// The first row and how it is cut.
+/// How rows are cut.
 struct TableForm {
   char delimiter = ',';
   bool has_header = true;
@@ -135,65 +208,27 @@ struct TableForm {
   TableColumns columns;
 };
 
-[[noreturn]] void refuse_header(const std::vector<std::string>& titles,
-                                const std::string& subject) {
-  constexpr std::size_t kShown = 200;
-  std::string found = join_words(titles, ", ", ", ");
-  if (found.size() > kShown) found = found.substr(0, kShown) + "...";
-  throw UsageError(
-      "the header needs a column of files (file, ImageId) and one of classes (label, class_index, "
-      "PredictionString, real_labels); found: " +
-          found,
-      subject, "without a header, two columns: a picture that exists and its class");
-}
-
-/// Empties lines that begin with # in front of the table, save one that names a picture.
-void drop_comments(std::string& text, std::string_view delimiters, PictureFinder& files,
-                   const std::string& subject) {
-  for (std::size_t at = 0; at < text.size() && text[at] == '#';) {
-    const std::size_t end = std::min(text.find_first_of("\r\n", at), text.size());
-    const std::string line = text.substr(at, end - at);
-    for (const char delimiter : delimiters) {
-      const std::size_t size = line.find(delimiter);
-      if (size != line.npos && files.find(line.substr(0, size), subject)) return;
-    }
-    text.erase(at, line.size());
-    at = std::min(text.find_first_not_of("\r\n", at), text.size());
-  }
-}
-
-/// Excel's first line, which names the delimiter, is emptied.
-std::string take_delimiter(std::string& text) {
-  const std::size_t end = std::min(text.find_first_of("\r\n"), text.size());
-  std::string line = text.substr(0, end);
-  std::erase(line, '"');
-  if (line.size() != 5 || line[3] != '=' || plain_name(line.substr(0, 3)) != "sep") return "";
-  text.erase(0, end);
-  return line.substr(4);
-}
-
-TableForm find_form(std::string& text, PictureFinder& files, const std::string& subject) {
-  const std::string named = take_delimiter(text);
-  const std::string delimiters = named.empty() ? ",;\t| " : named;
-  drop_comments(text, delimiters, files, subject);
+TableForm find_form(const std::string& text, PictureFinder& files, const std::string& subject) {
+  constexpr std::string_view kDelimiters = ",;\t| ";
   std::vector<std::string> longest;
-  const auto first_row = [&](char delimiter) -> std::vector<std::string> {
+  std::optional<TableForm> without_header;
+  for (const char delimiter : kDelimiters) {
     const std::vector<TableRow> rows = split_table(text, delimiter, subject, 1);
     if (rows.empty()) throw UsageError("expected a header and rows", subject);
-    return rows.front().cells;
-  };
-  for (const char delimiter : delimiters) {
-    const std::vector<std::string> titles = first_row(delimiter);
+    const std::vector<std::string>& titles = rows.front().cells;
     if (TableColumns columns = find_columns(titles); columns.suffice())
       return {delimiter, true, titles, std::move(columns)};
     if (titles.size() > longest.size()) longest = titles;
+    if (!without_header && titles.size() == 2 && files.find(titles[0], subject + ", row 1"))
+      without_header = {delimiter, false, {"column 1", "column 2"}, {.file = 0, .label = 1}};
   }
-  for (const char delimiter : delimiters) {
-    const std::vector<std::string> cells = first_row(delimiter);
-    if (cells.size() == 2 && files.find(cells[0], subject + ", row 1"))
-      return {delimiter, false, {"column 1", "column 2"}, {.file = 0, .label = 1}};
-  }
-  refuse_header(longest, subject);
+  if (without_header) return *without_header;
+  constexpr std::size_t kShown = 200;
+  throw UsageError(
+      "the header needs a column of files (file, ImageId) and one of classes (label, class_index, "
+      "PredictionString, real_labels); found: " +
+          join_words(longest, ", ", ", ").substr(0, kShown),
+      subject, "without a header, two columns: a picture that exists and its class");
 }
 
 /// The classes that words with blanks, commas or semicolons between them name; a cell that is one
@@ -212,108 +247,74 @@ std::vector<std::int64_t> listed_classes(const std::string& cell, const ClassWor
   return classes;
 }
 
-/// The classes of "n02444819 12 3 480 270 n02444819 ...", each once.
-std::vector<std::int64_t> classes_of_boxes(const std::string& cell, const image::Labels& labels,
-                                           const std::string& place) {
+/// The id of "n02444819 12 3 480 270 n02444819 ...".
+std::string id_of_boxes(const std::string& cell, const std::string& place) {
   constexpr std::size_t kWordsOfABox = 5;
-  std::vector<std::int64_t> classes;
+  std::string id;
   std::istringstream list(cell);
   std::size_t count = 0;
   for (std::string word; list >> word; ++count) {
-    if (count % kWordsOfABox != 0) continue;
-    const auto index = labels.find_id(word);
-    if (!index) throw UsageError("'" + word + "' is no synset id of the model", place);
-    if (std::ranges::find(classes, *index) == classes.end()) classes.push_back(*index);
+    if (count % kWordsOfABox != 0 || word == id) continue;
+    if (!id.empty()) throw UsageError("expected one class, found " + id + " and " + word, place);
+    id = word;
   }
   if (count != 1 && count % kWordsOfABox != 0)
     throw UsageError("expected a synset id and four numbers for each box", place);
-  return classes;
+  return id;
 }
 
-/// One table that is being read.
-class LabelTable {
- public:
-  LabelTable(const fs::path& csv, const fs::path& folder, const image::Labels& labels)
-      : subject_("`labels_csv` " + csv.string()), files_(folder, csv), words_(labels) {
-    std::string text = read_table_text(csv, subject_);
-    form_ = find_form(text, files_, subject_);
-    rows_ = split_table(text, form_.delimiter, subject_);
-    if (form_.has_header) rows_.erase(rows_.begin());
-    if (rows_.empty()) throw UsageError("expected a header and rows", subject_);
-  }
-
-  LabelledSet read();
-
- private:
-  [[nodiscard]] LabelledPicture read_row(const TableRow& row);
-  /// Throws where the row ends before it.
-  [[nodiscard]] const std::string& cell(const TableRow& row, std::size_t column) const;
-  /// Throws for an empty one as well.
-  [[nodiscard]] const std::string& full_cell(const TableRow& row, std::size_t column) const;
-  [[nodiscard]] std::string place_of(const TableRow& row) const {
-    return subject_ + ", row " + std::to_string(row.number);
-  }
-  [[nodiscard]] std::int64_t target_of(const std::string& text, const std::string& place) const;
-
-  std::string subject_;
-  PictureFinder files_;
-  ClassWords words_;
-  TableForm form_;
-  std::vector<TableRow> rows_;
-};
-
-const std::string& LabelTable::cell(const TableRow& row, std::size_t column) const {
-  if (column >= row.cells.size()) {
-    throw UsageError("expected " + std::to_string(form_.titles.size()) + " columns, found " +
-                         std::to_string(row.cells.size()),
-                     place_of(row));
-  }
-  return row.cells[column];
-}
-
-const std::string& LabelTable::full_cell(const TableRow& row, std::size_t column) const {
-  const std::string& text = cell(row, column);
-  if (text.empty())
-    throw UsageError("the cell of column '" + form_.titles[column] + "' is empty", place_of(row));
-  return text;
-}
-
-std::int64_t LabelTable::target_of(const std::string& text, const std::string& place) const {
-  if (form_.columns.kind == LabelKind::boxes) {
-    const std::vector<std::int64_t> classes = classes_of_boxes(text, words_.labels(), place);
-    if (classes.size() == 1) return classes.front();
-    throw UsageError("expected one class, found " + words_.describe(classes), place);
-  }
-  const bool is_index = form_.columns.kind == LabelKind::index && is_whole_number(text);
-  return words_.find((is_index ? std::string(kIndexMark) : "") + text, place + ", '" + text + "'");
-}
-
-LabelledPicture LabelTable::read_row(const TableRow& row) {
-  const std::size_t count = form_.titles.size();
+LabelledPicture read_row(const TableRow& row, const TableForm& form, PictureFinder& files,
+                         const ClassWords& words, const std::string& place) {
+  const std::size_t count = form.titles.size();
   // An empty cell too many is a delimiter at the end of the line, another one a shifted row.
-  for (std::size_t i = count; i < row.cells.size(); ++i) {
-    if (row.cells[i].empty()) continue;
+  std::size_t size = row.cells.size();
+  while (size > count && row.cells[size - 1].empty()) --size;
+  if (size != count)
     throw UsageError(
         "expected " + std::to_string(count) + " columns, found " + std::to_string(row.cells.size()),
-        place_of(row), "a cell that holds the delimiter stands in quotes");
+        place, "a cell that holds the delimiter stands in quotes");
+  const auto cell = [&](std::size_t column) -> const std::string& {
+    if (row.cells[column].empty())
+      throw UsageError("the cell of column '" + form.titles[column] + "' is empty", place);
+    return row.cells[column];
+  };
+  const std::string& name = cell(*form.columns.file);
+  LabelledPicture picture{files.find(name, place).value_or(files.folder() / name)};
+  if (form.columns.label) {
+    const std::string& text = cell(*form.columns.label);
+    const LabelKind kind = form.columns.kind;
+    const bool is_index = kind == LabelKind::index && is_whole_number(text);
+    const std::string word = is_index                   ? std::string(kIndexMark) + text
+                             : kind == LabelKind::boxes ? id_of_boxes(text, place)
+                                                        : text;
+    picture.target = words.find(word, place + ", '" + text + "'");
   }
-  const std::string& name = full_cell(row, *form_.columns.file);
-  LabelledPicture picture{files_.find(name, place_of(row)).value_or(files_.folder() / name)};
-  if (const auto label = form_.columns.label)
-    picture.target = target_of(full_cell(row, *label), place_of(row));
-  if (const auto real = form_.columns.real)
-    picture.valid = listed_classes(cell(row, *real), words_, place_of(row));
+  if (form.columns.real)
+    picture.valid = listed_classes(row.cells[*form.columns.real], words, place);
   return picture;
 }
 
-LabelledSet LabelTable::read() {
+}  // namespace
+
+LabelledSet read_labels_csv(const fs::path& csv, const fs::path& folder,
+                            const image::Labels& labels) {
+  const std::string subject = "`labels_csv` " + csv.string();
+  const ClassWords words(labels);
+  PictureFinder files(folder, csv);
+  const std::string text = read_table_text(csv, subject);
+  const TableForm form = find_form(text, files, subject);
+  std::vector<TableRow> rows = split_table(text, form.delimiter, subject);
+  if (form.has_header) rows.erase(rows.begin());
+  if (rows.empty()) throw UsageError("expected a header and rows", subject);
+
   LabelledSet set;
-  set.has_labels = form_.columns.label.has_value();
-  set.has_real_labels = form_.columns.real.has_value();
-  set.rule = "column " + form_.titles[set.has_labels ? *form_.columns.label : *form_.columns.real];
+  set.has_labels = form.columns.label.has_value();
+  set.has_real_labels = form.columns.real.has_value();
+  set.rule = "column " + form.titles[set.has_labels ? *form.columns.label : *form.columns.real];
   std::map<fs::path, std::pair<std::size_t, std::int64_t>> seen;  // place and row of each file
-  for (const TableRow& row : rows_) {
-    LabelledPicture picture = read_row(row);
+  for (const TableRow& row : rows) {
+    const std::string place = subject + ", row " + std::to_string(row.number);
+    LabelledPicture picture = read_row(row, form, files, words, place);
     std::error_code error;
     const fs::path file = fs::absolute(picture.file, error);
     const auto [known, is_new] = seen.try_emplace((error ? picture.file : file).lexically_normal(),
@@ -321,20 +322,13 @@ LabelledSet LabelTable::read() {
     if (const auto& [earlier, number] = known->second;
         !is_new && (set.pictures[earlier].target != picture.target ||
                     set.pictures[earlier].valid != picture.valid)) {
-      throw UsageError("'" + row.cells[*form_.columns.file] + "' has another class in row " +
+      throw UsageError("'" + row.cells[*form.columns.file] + "' has another class in row " +
                            std::to_string(number),
-                       place_of(row));
+                       place);
     }
     set.pictures.push_back(std::move(picture));
   }
   return set;
-}
-
-}  // namespace
-
-LabelledSet read_labels_csv(const fs::path& csv, const fs::path& folder,
-                            const image::Labels& labels) {
-  return LabelTable(csv, folder, labels).read();
 }
 
 }  // namespace hydrascope::app

@@ -2,6 +2,7 @@
 
 #include "app/pictures/class_words.h"
 #include "app/pictures/folder_listing.h"
+#include "app/run/terminal_text.h"
 #include "app/run/usage_error.h"
 #include "app/run/words.h"
 #include "kernels/input_file.h"
@@ -10,9 +11,10 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cctype>
+#include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -24,41 +26,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_digit_of_name(char character) { return character >= '0' && character <= '9'; }
-
-/// Takes what `text` begins with off it, as long as characters are digits or are none.
-std::string_view take_run(std::string_view& text, bool of_digits) {
-  const auto end = std::ranges::find_if(
-      text, [&](char character) { return is_digit_of_name(character) != of_digits; });
-  const std::string_view run = text.substr(0, static_cast<std::size_t>(end - text.begin()));
-  text.remove_prefix(run.size());
-  return run;
-}
-
-/// timm's order of folders: text in lower case (ASCII) and numbers in turns; equal ones by bytes.
-bool natural_order(const fs::path& left, const fs::path& right) {
-  const std::string names[] = {left.filename().string(), right.filename().string()};
-  std::string_view a = names[0];
-  std::string_view b = names[1];
-  const auto lower = [](std::string_view text) {
-    std::string result(text);
-    std::ranges::transform(result, result.begin(), [](unsigned char letter) {
-      return letter < 0x80 ? static_cast<char>(std::tolower(letter)) : static_cast<char>(letter);
-    });
-    return result;
-  };
-  while (!a.empty() || !b.empty()) {
-    if (const int order = lower(take_run(a, false)).compare(lower(take_run(b, false))); order != 0)
-      return order < 0;
-    if (a.empty() || b.empty()) break;
-    std::string_view number = take_run(a, true);
-    std::string_view other = take_run(b, true);
+/// timm's order of folders: text in lower case (ASCII) and numbers in turns. A number is compared by
+/// its length without zeros in front, then by its digits.
+std::vector<std::string> natural_key(std::string_view name) {
+  constexpr std::string_view kDigits = "0123456789";
+  std::vector<std::string> key;
+  while (true) {
+    const std::size_t begin = std::min(name.find_first_of(kDigits), name.size());
+    key.push_back(small_letters(name.substr(0, begin)));
+    name.remove_prefix(begin);
+    if (name.empty()) return key;
+    std::string_view number = name.substr(0, name.find_first_not_of(kDigits));
+    name.remove_prefix(number.size());
     number.remove_prefix(std::min(number.find_first_not_of('0'), number.size()));
-    other.remove_prefix(std::min(other.find_first_not_of('0'), other.size()));
-    if (number.size() != other.size()) return number.size() < other.size();
-    if (number != other) return number < other;
+    key.push_back(static_cast<char>(number.size()) + std::string(number));
   }
-  return a.empty() && b.empty() ? names[0] < names[1] : a.empty();
 }
 
 /// The class of each folder. Throws Error(invalid_argument) where any has none.
@@ -101,26 +83,64 @@ FolderClasses classes_of_folders(const std::vector<fs::path>& folders, const ima
   if (unknown.empty()) return result;
   const bool all_are_numbers = std::ranges::all_of(
       folders, [](const fs::path& folder) { return is_whole_number(folder.filename().string()); });
+  const auto other_way = [&](const char* lines) {
+    return hint.empty()
+               ? std::string("`class_map` FILE names the classes after the folders, ") + lines
+               : hint;
+  };
   if (all_are_numbers && !name_of_index.empty()) {
     const bool from_one = !name_of_index.contains(0) && unknown.size() == 1 &&
                           unknown.front() == std::to_string(labels.size());
-    throw UsageError(
-        "folders named by numbers are classes from 0 to " + std::to_string(labels.size() - 1) +
-            ", found " + (from_one ? "folders that count from 1 to " : "") + some_of(unknown),
-        subject,
-        !hint.empty() ? hint
-                      : "`class_map` FILE names the classes after the folders, line by line" +
-                            std::string(from_one ? " (seq " + unknown.front() + " > FILE)" : ""));
+    const std::string seq = from_one && hint.empty() ? " (seq " + unknown.front() + " > FILE)" : "";
+    throw UsageError("folders named by numbers are classes from 0 to " +
+                         std::to_string(labels.size() - 1) + ", found " +
+                         (from_one ? "folders that count from 1 to " : "") + some_of(unknown),
+                     subject, other_way("line by line") + seq);
   }
-  if (unknown.size() == folders.size()) {
-    throw UsageError(
-        "no folder is named after a class of the model, found " + some_of(unknown), subject,
-        !hint.empty() ? hint
-                      : "`class_map` FILE names the classes after the folders, one a line in the "
-                        "model's order; pictures without labels: `no_labels` `recursive`");
-  }
+  if (unknown.size() == folders.size())
+    throw UsageError("no folder is named after a class of the model, found " + some_of(unknown),
+                     subject,
+                     other_way("one a line in the model's order; pictures without labels: "
+                               "`no_labels` `recursive`"));
   throw UsageError("folders that name no class, or more than one: " + some_of(unknown), subject,
                    kClassMap);
+}
+
+/// 42 of ILSVRC2012_val_00000042.JPEG.
+std::optional<std::size_t> validation_number(const std::filesystem::path& file) {
+  constexpr std::string_view kBegin = "ILSVRC2012_val_";
+  const std::string stem = file.stem().string();
+  if (!stem.starts_with(kBegin)) return std::nullopt;
+  const auto number = parse_number<std::size_t>(std::string_view(stem).substr(kBegin.size()));
+  return number == 0U ? std::nullopt : number;
+}
+
+[[noreturn]] void refuse_labels(const std::string& what) {
+  throw UsageError(what, "`label_folders`",
+                   "name the folder whose folders are the classes; train, val, validation and "
+                   "test of a set go together");
+}
+
+/// Absolute, with a name at its end.
+fs::path plain_folder(const fs::path& folder) {
+  return fs::absolute(folder / ".").lexically_normal().parent_path();
+}
+
+bool is_split(const fs::path& folder) {
+  return std::ranges::count(kSplits, folder.filename().string()) > 0;
+}
+
+/// `classes` are plain folders.
+void refuse_ambiguous(const std::set<fs::path>& classes) {
+  std::map<std::string, fs::path> by_name;
+  for (const fs::path& folder : classes) {
+    const fs::path& other = by_name.emplace(folder.filename().string(), folder).first->second;
+    if (other != folder && !(is_split(other.parent_path()) && is_split(folder.parent_path())))
+      refuse_labels("one label for two folders, " + other.string() + " and " + folder.string());
+    for (fs::path above = folder.parent_path(); above.has_filename(); above = above.parent_path())
+      if (classes.contains(above))
+        refuse_labels("a class in a class, " + folder.string() + " in " + above.string());
+  }
 }
 
 }  // namespace
@@ -133,7 +153,10 @@ std::vector<fs::path> class_folders(const fs::path& folder, const std::string& o
   if (folders.empty())
     throw UsageError("expected a folder per class, found no folders", folder.string(),
                      "sort the pictures into folders named after their classes" + other_way);
-  std::ranges::sort(folders, natural_order);
+  std::ranges::sort(folders, {}, [](const fs::path& each) {
+    const std::string name = each.filename().string();
+    return std::pair(natural_key(name), name);
+  });
   return folders;
 }
 
@@ -155,33 +178,6 @@ LabelledSet read_folder_classes(const fs::path& folder, const image::Labels& lab
   return set;
 }
 
-namespace {
-
-/// 42 of ILSVRC2012_val_00000042.JPEG.
-std::optional<std::size_t> validation_number(const std::filesystem::path& file) {
-  constexpr std::string_view kBegin = "ILSVRC2012_val_";
-  const std::string stem = file.stem().string();
-  if (!stem.starts_with(kBegin)) return std::nullopt;
-  const auto number = parse_number<std::size_t>(std::string_view(stem).substr(kBegin.size()));
-  return number == 0U ? std::nullopt : number;
-}
-
-/// An entry of the file as class indices.
-std::vector<std::int64_t> classes_of(const nlohmann::json& entry, std::int64_t num_classes,
-                                     const std::string& place) {
-  const auto is_class = [&](const nlohmann::json& value) {
-    return value.is_number_integer() && value.get<std::int64_t>() >= 0 &&
-           value.get<std::int64_t>() < num_classes;
-  };
-  if (!entry.is_array() || !std::ranges::all_of(entry, is_class)) {
-    throw UsageError(
-        "expected a list of class indices from 0 to " + std::to_string(num_classes - 1), place);
-  }
-  return entry.get<std::vector<std::int64_t>>();
-}
-
-}  // namespace
-
 void read_real_labels(const std::filesystem::path& file, std::int64_t num_classes,
                       LabelledSet& set) {
   const std::string subject = "`real_labels` " + file.string();
@@ -198,30 +194,24 @@ void read_real_labels(const std::filesystem::path& file, std::int64_t num_classe
                          std::to_string(set.pictures.size()) + " pictures",
                      subject);
   }
+  const auto is_class = [&](const nlohmann::json& value) {
+    return value.is_number_integer() && value.get<std::int64_t>() >= 0 &&
+           value.get<std::int64_t>() < num_classes;
+  };
   for (std::size_t i = 0; i < set.pictures.size(); ++i) {
     LabelledPicture& picture = set.pictures[i];
     const std::size_t at = numbered ? *validation_number(picture.file) - 1 : i;
     if (at >= lists.size()) {
       throw UsageError("has no list for " + picture.file.filename().string(), subject);
     }
-    picture.valid =
-        classes_of(lists[at], num_classes, subject + ", list " + std::to_string(at + 1));
+    if (!lists[at].is_array() || !std::ranges::all_of(lists[at], is_class))
+      throw UsageError(
+          "expected a list of class indices from 0 to " + std::to_string(num_classes - 1),
+          subject + ", list " + std::to_string(at + 1));
+    picture.valid = lists[at].get<std::vector<std::int64_t>>();
   }
   set.has_real_labels = true;
 }
-
-namespace {
-
-/// `compare` and its sisters look at a picture more than once, in its file.
-void refuse_what_is_no_file(Input& input, const std::string& command) {
-  if (!input.is_video && !input.memory) return;
-  input.error = ErrorCode::unsupported_format;
-  input.message = input.is_video
-                      ? "is a video; " + command + " takes pictures"
-                      : "standard input is a picture; " + command + " takes the names of files";
-}
-
-}  // namespace
 
 Input input_of(const LabelledPicture& picture) {
   return {picture.file.string(), picture.file, false, picture.error, picture.message};
@@ -243,7 +233,13 @@ LabelledSet read_unlabelled(const std::vector<std::string>& words, bool recursiv
   InputStream inputs(words, recursive);
   std::optional<Input> misnamed;  // by the user
   while (std::optional<Input> input = inputs.next()) {
-    if (!input->error) refuse_what_is_no_file(*input, command);
+    if (!input->error && (input->is_video || input->memory)) {
+      // `compare` and its sisters look at a picture more than once, in its file.
+      input->error = ErrorCode::unsupported_format;
+      input->message =
+          input->is_video ? "is a video; " + command + " takes pictures"
+                          : "standard input is a picture; " + command + " takes the names of files";
+    }
     set.pictures.push_back(labelled_picture(*input));
     const bool is_named = std::ranges::find(words, input->given) != words.end();
     if (input->error && is_named && !misnamed) misnamed = std::move(input);
@@ -254,6 +250,110 @@ LabelledSet read_unlabelled(const std::vector<std::string>& words, bool recursiv
     throw Error(*misnamed->error, misnamed->message, misnamed->given);
   }
   return set;
+}
+
+LabelledPicture labelled_picture(const Input& input, std::int64_t target) {
+  LabelledPicture picture{input.path.empty() ? fs::path(input.given) : input.path, target};
+  picture.error = input.error;
+  picture.message = input.message;
+  return picture;
+}
+
+void add_class_folder(const fs::path& folder, std::int64_t target, LabelledSet& set) {
+  // A link to the set itself would give all its pictures this class.
+  std::error_code error;
+  if (is_within(fs::canonical(folder.parent_path(), error), fs::canonical(folder, error))) {
+    set.passed.links.add(folder.native());
+    return;
+  }
+  InputStream walk({folder.string()}, /*recursive=*/true, folder.parent_path());
+  while (const auto input = walk.next()) {
+    if (input->error == ErrorCode::empty) {
+      set.empty_folders.push_back(folder.filename().string());
+    } else {
+      set.pictures.push_back(labelled_picture(*input, target));
+    }
+  }
+  set.passed += walk.passed();
+}
+
+void add_beside_classes(const fs::path& folder, LabelledSet& set) {
+  for (const FolderEntry& entry : list_folder(folder)) {
+    if (is_hidden(entry.name) || entry.kind == EntryKind::folder) continue;
+    const std::string path = join_path(folder.native(), entry.name);
+    if (has_image_extension(entry.name)) {
+      set.beside_classes.add(path);
+    } else if (entry.kind == EntryKind::no_file) {
+      if (entry.is_link && may_have_led_to_inputs(entry.name))
+        set.pictures.push_back(labelled_picture(failed_input(path, path, entry.error, entry.why)));
+    } else if (has_video_extension(entry.name)) {
+      set.passed.videos.add(path);
+    }
+  }
+}
+
+std::vector<LabelledInput> read_folder_labels(const std::vector<std::string>& words, bool recursive,
+                                              std::vector<std::string>& notes,
+                                              std::istream* standard_input) {
+  std::vector<LabelledInput> labelled;
+  std::set<fs::path> classes;
+  const auto add = [&](const Input& input, const fs::path& folder) {
+    std::string& label = labelled.emplace_back(input, "").second;
+    if (input.error) return;
+    label = classes.insert(plain_folder(folder)).first->filename().string();
+    image::require_class_name(label, input.given);
+  };
+  std::set<std::string> named;  // after the folders of files, not below a set
+  LabelledSet set;
+  const auto add_pictures = [&](const fs::path& folder) {
+    for (const LabelledPicture& picture : set.pictures) add(input_of(picture), folder);
+    set.pictures.clear();
+  };
+  constexpr const char* kUnclear = " holds folders: a class, or a set of classes?";
+  for (const std::string& word : words) {
+    if (std::error_code ignored; !fs::is_directory(word, ignored) || !has_subfolders(word)) {
+      InputStream inputs({word}, recursive, {}, standard_input);
+      while (const auto input = inputs.next()) {
+        add(*input, input->path.parent_path());
+        if (!input->error) named.insert(labelled.back().second);
+      }
+      set.passed += inputs.passed();
+      continue;
+    }
+    if (words.size() > 1 && !is_split(plain_folder(word))) refuse_labels(word + kUnclear);
+    for (const fs::path& folder : class_folders(word)) {
+      if (is_split(folder) && has_subfolders(folder)) refuse_labels(folder.string() + kUnclear);
+      add_class_folder(folder, kNoClass, set);
+      add_pictures(folder);
+    }
+    add_beside_classes(word, set);
+    add_pictures(word);
+  }
+  refuse_ambiguous(classes);
+  notes = set.notes();
+  if (!named.empty())
+    notes.push_back("note: the label of a file is the folder that it lies in: " +
+                    printable(some_of({named.begin(), named.end()}, 5)));
+  return labelled;
+}
+
+std::size_t LabelledSet::readable() const {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      pictures, [](const LabelledPicture& picture) { return !picture.error.has_value(); }));
+}
+
+std::vector<std::string> LabelledSet::notes() const {
+  std::vector<std::string> notes = passed.notes();
+  if (beside_classes.count > 0) {
+    notes.push_back(
+        "note: pictures beside the folders of classes, which have no class and are left "
+        "out: " +
+        std::to_string(beside_classes.count) + ", the first is " + printable(beside_classes.first));
+  }
+  if (!empty_folders.empty())
+    notes.push_back("note: folders of classes without pictures: " +
+                    printable(some_of(empty_folders, 5)));
+  return notes;
 }
 
 }  // namespace hydrascope::app

@@ -95,7 +95,7 @@ LabelledSet read_folder_classes(const std::filesystem::path& folder, const image
                                 const std::string& hint = {});
 
 /// `--labels-csv`: a table of files and classes (label_table.cpp). The header has the
-/// delimiter: comma, semicolon, tab, bar or blanks; UTF-8 or UTF-16; RFC 4180 quoting. Columns are
+/// delimiter: comma, semicolon, tab, bar or blanks; UTF-8; RFC 4180 quoting. Columns are
 /// found by name, in any case:
 /// - the file (file, ImageId): relative to `folder`, to the table's folder or as given, with or
 ///   without the extension;

@@ -55,60 +55,6 @@ OrderedJson to_json(const Box& box) {
   return {{"left", box.left}, {"top", box.top}, {"width", box.width}, {"height", box.height}};
 }
 
-}  // namespace
-
-void add_sizes(OrderedJson& object, const InputRecord& record) {
-  object["width"] = record.width;
-  object["height"] = record.height;
-  object["model_size"] = record.model_size;
-}
-
-void add_views(OrderedJson& object, const InputRecord& record) {
-  if (!record.views) return;
-  object["views"] = image::name(*record.views);
-  object["num_views"] = record.num_views;
-  if (record.seen) object["seen"] = to_json(*record.seen);
-  if (!record.looks.empty()) object["look_model"] = record.look_model;
-  if (record.thing) {
-    OrderedJson& thing = object["things"].emplace_back();
-    add_class(thing, *record.thing);
-    add_box(thing, *record.thing);
-  }
-}
-
-void add_attention(OrderedJson& object, const InputRecord& record) {
-  object["attention"] = record.attention;
-  if (!record.attention_options.empty()) object["attention_options"] = record.attention_options;
-  if (!record.approximations.empty()) object["approximations"] = record.approximations;
-}
-
-void add_class(OrderedJson& object, const Prediction& prediction) {
-  object["index"] = prediction.index;
-  object["id"] = prediction.id;
-  object["label"] = prediction.label;
-  object["prob"] = rounded(prediction.prob);
-}
-
-void add_box(OrderedJson& object, const Prediction& prediction) {
-  if (prediction.box) object["box"] = to_json(*prediction.box);
-}
-
-void add_end(OrderedJson& object, const InputRecord& record) {
-  if (!record.note.empty()) object["note"] = record.note;
-  if (!record.notes.empty()) object["notes"] = record.notes;
-  object["seconds"] = rounded(decimal(record.seconds, kSecondsDecimals));
-}
-
-std::string sizes_text(const InputRecord& record) {
-  const auto size = [](std::int64_t height, std::int64_t width) {
-    return std::to_string(height) + 'x' + std::to_string(width);
-  };
-  return size(record.height, record.width) + " -> " +
-         size(record.model_size[0], record.model_size[1]) + " (HxW)";
-}
-
-namespace {
-
 std::string pad_left(std::string text, std::size_t width) {
   return text.size() < width ? std::string(width - text.size(), ' ') + text : text;
 }
@@ -183,6 +129,59 @@ std::string thing_line(const Prediction& thing, LabelType label_type) {
 }
 
 }  // namespace
+
+void add_sizes(OrderedJson& object, const InputRecord& record) {
+  object["width"] = record.width;
+  object["height"] = record.height;
+  object["model_size"] = record.model_size;
+}
+
+void add_views(OrderedJson& object, const InputRecord& record) {
+  if (!record.views) return;
+  object["views"] = image::name(*record.views);
+  object["num_views"] = record.num_views;
+  if (record.seen) object["seen"] = to_json(*record.seen);
+  if (!record.looks.empty()) object["look_model"] = record.look_model;
+  if (record.thing) {
+    OrderedJson& thing = object["things"].emplace_back();
+    add_class(thing, *record.thing);
+    add_box(thing, *record.thing);
+  }
+}
+
+void add_attention(OrderedJson& object, const InputRecord& record) {
+  object["attention"] = record.attention;
+  if (!record.attention_options.empty()) object["attention_options"] = record.attention_options;
+  if (!record.approximations.empty()) object["approximations"] = record.approximations;
+}
+
+void add_class(OrderedJson& object, const Prediction& prediction) {
+  object["index"] = prediction.index;
+  object["id"] = prediction.id;
+  object["label"] = prediction.label;
+  object["prob"] = rounded(prediction.prob);
+}
+
+void add_box(OrderedJson& object, const Prediction& prediction) {
+  if (prediction.box) object["box"] = to_json(*prediction.box);
+}
+
+void add_end(OrderedJson& object, const InputRecord& record) {
+  if (!record.note.empty()) object["note"] = record.note;
+  if (!record.notes.empty()) object["notes"] = record.notes;
+  object["seconds"] = rounded(decimal(record.seconds, kSecondsDecimals));
+}
+
+std::string sizes_text(const InputRecord& record) {
+  const auto size = [](std::int64_t height, std::int64_t width) {
+    return std::to_string(height) + 'x' + std::to_string(width);
+  };
+  return size(record.height, record.width) + " -> " +
+         (record.num_views == 1 || !record.looks.empty()
+              ? ""
+              : std::to_string(record.num_views) + " of ") +
+         size(record.model_size[0], record.model_size[1]) + " (HxW)";
+}
 
 OrderedJson to_json(const ClassifyRecord& record) {
   constexpr int kLogitDecimals = 4;

@@ -3,6 +3,7 @@
 #include "app/results/file_extension.h"
 #include "app/run/terminal_text.h"
 #include "app/run/usage_error.h"
+#include "app/run/words.h"
 
 #include <algorithm>
 #include <array>
@@ -13,15 +14,6 @@ namespace {
 
 /// In the order of `Format`.
 constexpr std::array<std::string_view, 6> kFormats{"text", "json", "jsonl", "csv", "md", "html"};
-
-std::string listed(const std::vector<std::string>& words, std::string_view before_last) {
-  std::string text;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (i > 0) text += i + 1 == words.size() ? before_last : ", ";
-    text += words[i];
-  }
-  return text;
-}
 
 std::string csv_field(std::string_view text) {
   if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
@@ -57,7 +49,7 @@ Format choose_format(std::string_view format, std::string_view output,
     if (std::ranges::find(formats, word) == formats.end()) return Format::text;
   } else if (std::ranges::find(formats, word) == formats.end()) {
     throw UsageError("unknown format '" + word + "'", "`format`",
-                     "one of " + listed(formats, ", "));
+                     "one of " + join_words(formats, ", ", ", "));
   }
   return static_cast<Format>(std::ranges::find(kFormats, word) - kFormats.begin());
 }
@@ -67,9 +59,9 @@ std::string_view format_name(Format format) { return kFormats[static_cast<std::s
 void check_extension(const std::string& file, const std::string& option,
                      std::initializer_list<std::string_view> extensions) {
   if (std::ranges::find(extensions, lower_extension(file)) != extensions.end()) return;
-  throw UsageError(
-      "expected a file ending in " + listed({extensions.begin(), extensions.end()}, " or "),
-      option + " " + file);
+  throw UsageError("expected a file ending in " +
+                       join_words({extensions.begin(), extensions.end()}, ", ", " or "),
+                   option + " " + file);
 }
 
 void check_report_extension(const std::string& file, const std::string& option) {
@@ -78,7 +70,8 @@ void check_report_extension(const std::string& file, const std::string& option) 
 
 void check_one_table(Format format, const std::vector<std::string>& options) {
   if (options.size() < 2 || format != Format::csv) return;
-  throw UsageError("csv holds one table", listed(options, " and "), "`format` json holds them all");
+  throw UsageError("csv holds one table", join_words(options, ", ", " and "),
+                   "`format` json holds them all");
 }
 
 std::string delimited_row(std::span<const std::string> fields, Format format) {

@@ -1,5 +1,6 @@
 #include "app/results/json.h"
 
+#include "kernels/number_text.h"
 #include "model/checkpoint/formats/strict_json.h"
 
 #include <algorithm>
@@ -56,9 +57,7 @@ std::string significant(double value, int digits) {
 }
 
 double rounded(const std::string& number) {
-  double value = std::numeric_limits<double>::quiet_NaN();
-  std::from_chars(number.data(), number.data() + number.size(), value);
-  return value;
+  return parse_number<double>(number).value_or(std::numeric_limits<double>::quiet_NaN());
 }
 
 double rounded(double value) {

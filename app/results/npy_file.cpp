@@ -17,8 +17,6 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "rows are written as they lie in memory");
 
-constexpr std::int64_t kMaxRowSize =
-    std::numeric_limits<std::int64_t>::max() / static_cast<std::int64_t>(sizeof(float));
 constexpr std::size_t kMaxDimensions = 31;  // NumPy 1.x: 32, one of which counts the rows
 
 /// "(10, 3, 224, 224)", "(10,)".
@@ -54,22 +52,16 @@ std::string header(std::string dictionary, std::size_t room) {
   return bytes + dictionary;
 }
 
-/// Number of floats of a row, checked against overflow and against what was handed over.
+/// The number of floats of a row, which must be as many as were handed over.
 std::int64_t checked_size(std::span<const std::int64_t> shape, std::size_t floats,
                           const std::string& subject, const char* what) {
   std::int64_t size = shape.size() <= kMaxDimensions ? 1 : -1;
-  for (const std::int64_t extent : shape) {
-    if (size < 0 || extent < 0 || (extent > 0 && size > kMaxRowSize / extent)) {
-      size = -1;
-      break;
-    }
-    size *= extent;
-  }
-  if (size < 0 || static_cast<std::uint64_t>(size) != floats) {
+  for (const std::int64_t extent : shape)
+    if (size < 0 || extent < 0 || __builtin_mul_overflow(size, extent, &size)) size = -1;
+  if (size < 0 || std::cmp_not_equal(size, floats))
     throw UsageError(what + (" of shape " + row_shape_text(shape)) + " with " +
                          std::to_string(floats) + " values",
                      subject);
-  }
   return size;
 }
 

@@ -6,10 +6,12 @@
 #include "model/checkpoint/formats/weight_folder.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cstdlib>
 #include <dlfcn.h>
 #include <pwd.h>
+#include <span>
 #include <system_error>
 #include <unistd.h>
 
@@ -18,9 +20,10 @@ namespace hydrascope::app {
 namespace {
 
 namespace fs = std::filesystem;
+using namespace std::string_view_literals;
 
 /// Endings of a file with all weights, and of an index of files, of which another model reads some.
-constexpr const char* kModelEndings[] = {".safetensors", ".json"};
+constexpr std::array<std::string_view, 2> kModelEndings{".safetensors", ".json"};
 
 /// By a file that no other program has: a folder labels/ may be anybody's.
 bool holds_assets(const fs::path& folder) {
@@ -62,10 +65,10 @@ fs::path find_assets() {
 }
 
 std::optional<fs::path> bundled_file(const char* folder, std::string_view name,
-                                     const char* extension) {
+                                     std::string_view extension) {
   // A name is one component: nothing outside the folder can be meant.
   if (name.empty() || name.find('/') != std::string_view::npos) return std::nullopt;
-  for (const std::string& file : {std::string(name) + extension, std::string(name)}) {
+  for (const std::string& file : {std::string(name).append(extension), std::string(name)}) {
     const fs::path path = assets_folder() / folder / file;
     std::error_code ignored;
     if (path.extension() == extension && fs::is_regular_file(path, ignored)) return path;
@@ -73,65 +76,17 @@ std::optional<fs::path> bundled_file(const char* folder, std::string_view name,
   return std::nullopt;
 }
 
-}  // namespace
-
-const fs::path& assets_folder() {
-  static const fs::path folder = find_assets();
-  return folder;
-}
-
-std::optional<fs::path> bundled_model(std::string_view name) {
-  for (const char* ending : kModelEndings)
-    if (auto file = bundled_file("models", name, ending)) return file;
-  return std::nullopt;
-}
-
-bool is_bundled_model(const fs::path& file) {
+/// The files of a folder that have one of the extensions, sorted.
+std::vector<fs::path> bundled_files(const char* folder,
+                                    std::span<const std::string_view> extensions) {
+  std::vector<fs::path> files;
   std::error_code ignored;
-  const auto size = fs::file_size(file, ignored);
-  const auto is_copy_of = [&](const fs::path& other) {
-    if (fs::equivalent(file, other, ignored)) return true;
-    if (fs::file_size(other, ignored) != size) return false;
-    return InputFile(file).text() == InputFile(other).text();
-  };
-  return std::ranges::any_of(bundled_models(), [&](const std::string& name) {
-    return is_copy_of(bundled_model(name).value_or(""));
-  });
-}
-
-std::optional<fs::path> named_model(std::string_view name) {
-  const bool is_family = name == kDefaultModel.substr(0, kDefaultModel.rfind('.'));
-  return bundled_model(is_family ? kDefaultModel : name);
-}
-
-std::vector<std::string> bundled_models() {
-  std::vector<std::string> names;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(assets_folder() / "models", ignored)) {
-    if (std::ranges::find(kModelEndings, entry.path().extension()) != std::end(kModelEndings))
-      names.push_back(entry.path().stem().string());
-  }
-  std::ranges::sort(names);
-  return names;
-}
-
-std::vector<std::string> bundled_images() {
-  std::vector<std::string> files;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(assets_folder() / "images", ignored)) {
-    if (entry.path().extension() == ".jpg") files.push_back(entry.path().string());
-  }
+  for (const auto& entry : fs::directory_iterator(assets_folder() / folder, ignored))
+    if (std::ranges::count(extensions, entry.path().extension().string()) > 0)
+      files.push_back(entry.path());
   std::ranges::sort(files);
   return files;
 }
-
-fs::path bundled_font() { return assets_folder() / "fonts" / "DejaVuSans-subset.ttf"; }
-
-std::optional<fs::path> bundled_labels(std::string_view name) {
-  return bundled_file("labels", name, ".txt");
-}
-
-namespace {
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
@@ -147,40 +102,9 @@ fs::path home_folder() {
   return listed.is_absolute() ? listed : fs::path("/");
 }
 
-/// With the values of variables for $NAME and ${NAME}, where there are such.
-std::string with_variables(std::string_view text) {
-  std::string result;
-  while (true) {
-    const std::size_t dollar = text.find('$');
-    result += text.substr(0, dollar);
-    if (dollar == text.npos) return result;
-    text.remove_prefix(dollar);
-    const bool is_braced = text.size() > 1 && text[1] == '{';
-    const std::size_t begin = is_braced ? 2 : 1;
-    std::size_t end = begin;
-    while (end < text.size() &&
-           (is_braced
-                ? text[end] != '}'
-                : text[end] == '_' || std::isalnum(static_cast<unsigned char>(text[end])) != 0))
-      ++end;
-    const std::string name(text.substr(begin, end - begin));
-    end = std::min(text.size(), end + (is_braced ? 1 : 0));
-    const char* value = std::getenv(name.c_str());
-    result += value != nullptr ? std::string_view(value) : text.substr(0, end);
-    text.remove_prefix(end);
-  }
-}
-
-/// As Python's expanduser and expandvars do it.
+/// With the home for a `~` that the shell did not replace.
 fs::path expanded(const std::string& given) {
-  if (!given.starts_with('~')) return with_variables(given);
-  const std::size_t slash = std::min(given.find('/'), given.size());
-  std::string home = home_folder().string();
-  if (slash > 1) {
-    const passwd* user = ::getpwnam(given.substr(1, slash - 1).c_str());
-    home = user == nullptr ? given.substr(0, slash) : user->pw_dir;
-  }
-  return with_variables(home + given.substr(slash));
+  return given == "~" || given.starts_with("~/") ? home_folder().string() + given.substr(1) : given;
 }
 
 /// Letters, digits, '-', '_' and '.', as Hugging Face allows them; no part that leads elsewhere.
@@ -220,6 +144,56 @@ fs::path snapshot_folder(const HubName& name) {
 }
 
 }  // namespace
+
+const fs::path& assets_folder() {
+  static const fs::path folder = find_assets();
+  return folder;
+}
+
+std::optional<fs::path> bundled_model(std::string_view name) {
+  for (const std::string_view ending : kModelEndings)
+    if (auto file = bundled_file("models", name, ending)) return file;
+  return std::nullopt;
+}
+
+bool is_bundled_model(const fs::path& file) {
+  std::error_code ignored;
+  const auto size = fs::file_size(file, ignored);
+  const auto is_copy_of = [&](const fs::path& other) {
+    if (fs::equivalent(file, other, ignored)) return true;
+    if (fs::file_size(other, ignored) != size) return false;
+    return InputFile(file).text() == InputFile(other).text();
+  };
+  return std::ranges::any_of(bundled_models(), [&](const std::string& name) {
+    return is_copy_of(bundled_model(name).value_or(""));
+  });
+}
+
+std::optional<fs::path> named_model(std::string_view name) {
+  const bool is_family = name == kDefaultModel.substr(0, kDefaultModel.rfind('.'));
+  return bundled_model(is_family ? kDefaultModel : name);
+}
+
+std::vector<std::string> bundled_models() {
+  std::vector<std::string> names;
+  for (const fs::path& file : bundled_files("models", kModelEndings))
+    names.push_back(file.stem().string());
+  std::ranges::sort(names);
+  return names;
+}
+
+std::vector<std::string> bundled_images() {
+  std::vector<std::string> files;
+  for (const fs::path& file : bundled_files("images", std::array{".jpg"sv}))
+    files.push_back(file.string());
+  return files;
+}
+
+fs::path bundled_font() { return assets_folder() / "fonts" / "DejaVuSans-subset.ttf"; }
+
+std::optional<fs::path> bundled_labels(std::string_view name) {
+  return bundled_file("labels", name, ".txt");
+}
 
 std::optional<HubName> parse_hub_name(std::string_view word) {
   if (has_hub_prefix(word)) word.remove_prefix(kHubPrefixLength);

@@ -51,7 +51,7 @@ std::optional<HubName> parse_hub_name(std::string_view word);
 
 /// The folder of the cache: HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE, HF_HOME/hub,
 /// XDG_CACHE_HOME/huggingface/hub or ~/.cache/huggingface/hub, the first that the environment gives.
-/// `~`, `~user` and `$NAME` in the first three are replaced, as Hugging Face's tools do. A relative
+/// `~` in the first three is replaced, as Hugging Face's tools do. A relative
 /// XDG_CACHE_HOME does not count, as its specification says, and neither does a relative HOME: the
 /// home is then the one of the system's list of users.
 std::filesystem::path hub_cache_folder();

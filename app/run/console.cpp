@@ -37,6 +37,25 @@ bool says_json() {
   return asked;
 }
 
+std::atomic<Spelling>& spelling_of_process() {
+  static std::atomic<Spelling> spelling = says_json() ? Spelling::names : Spelling::flags;
+  return spelling;
+}
+
+std::mutex g_settings_mutex;
+std::set<std::string, std::less<>> g_settings;  ///< see `spell_as_setting`
+
+/// An error in the form that programs read.
+std::string json_line(const Error& error) {
+  return printable_json({{"error",
+                          {{"code", name(error.code())},
+                           {"field", error.field()},
+                           {"subject", error.subject()},
+                           {"text", error_line(error)},
+                           {"hint", spelled(printable(error.hint()))}}}}) +
+         '\n';
+}
+
 }  // namespace
 
 void Console::note(std::string_view text) const {
@@ -62,47 +81,9 @@ void fill_closed_streams() {
   }
 }
 
-namespace {
-
-std::atomic<Spelling>& spelling_of_process() {
-  static std::atomic<Spelling> spelling = says_json() ? Spelling::names : Spelling::flags;
-  return spelling;
-}
-
-/// An error in the form that programs read.
-std::string json_line(const Error& error) {
-  return printable_json({{"error",
-                          {{"code", name(error.code())},
-                           {"field", error.field()},
-                           {"subject", error.subject()},
-                           {"text", error_line(error)},
-                           {"hint", spelled(printable(error.hint()))}}}}) +
-         '\n';
-}
-
-}  // namespace
-
-namespace {
-
-struct SettingNames {
-  std::mutex mutex;
-  std::set<std::string, std::less<>> names;
-};
-SettingNames& setting_names() {
-  static SettingNames names;
-  return names;
-}
-
-bool is_setting(std::string_view name) {
-  const std::scoped_lock lock(setting_names().mutex);
-  return setting_names().names.contains(name);
-}
-
-}  // namespace
-
 void spell_as_setting(const std::string& name) {
-  const std::scoped_lock lock(setting_names().mutex);
-  setting_names().names.insert(name);
+  const std::scoped_lock lock(g_settings_mutex);
+  g_settings.insert(name);
 }
 
 void spell_options_as(Spelling spelling) { spelling_of_process() = spelling; }
@@ -125,7 +106,8 @@ std::string spelled(std::string_view text, Spelling spelling) {
       std::string name(field);
       if (spelling == Spelling::flags) {
         std::ranges::replace(name, '_', '-');
-        name.insert(0, is_setting(name) ? "--set " : "--");
+        const std::scoped_lock lock(g_settings_mutex);
+        name.insert(0, g_settings.contains(name) ? "--set " : "--");
       }
       result += name;
     }

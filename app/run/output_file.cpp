@@ -3,17 +3,17 @@
 #include "app/run/signal_stop.h"
 #include "app/run/terminal_text.h"
 #include "app/run/usage_error.h"
+#include "kernels/file_place.h"
 #include "kernels/input_file.h"
 #include "kernels/limits.h"
+#include "model/checkpoint/formats/mapped_file.h"
 #include "model/checkpoint/formats/safetensors.h"
 #include "model/image/picture_formats.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <climits>
-#include <cstddef>
 #include <fcntl.h>
 #include <fstream>
 #include <ios>
@@ -22,6 +22,8 @@
 #include <poll.h>
 #include <span>
 #include <string_view>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <system_error>
 #include <thread>
 #include <unistd.h>
@@ -34,20 +36,6 @@ using namespace std::string_view_literals;
 namespace {
 
 constexpr int kPatience = 1000;  // milliseconds after a request to stop
-
-/// POSIX locks belong to the process and the inode, so processes that inherited one descriptor
-/// exclude each other. It goes without locks if there are none (some network file systems).
-bool set_lock(int descriptor, short kind) {
-  struct flock lock {};
-  lock.l_type = kind;
-  lock.l_whence = SEEK_SET;
-  for (int left = kPatience; left > 0; left -= stop_requested() ? 1 : 0) {
-    if (::fcntl(descriptor, F_SETLK, &lock) == 0 || (errno != EAGAIN && errno != EACCES))
-      return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return false;
-}
 
 bool write_all(int descriptor, std::string_view text) {
   while (!text.empty()) {
@@ -64,15 +52,10 @@ bool write_all(int descriptor, std::string_view text) {
 
 /// How many bytes of it are whole lines.
 std::uintmax_t size_of_whole_lines(const fs::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  std::array<char, 1 << 16> piece{};
-  std::uintmax_t size = 0;
-  for (std::uintmax_t begin = 0; stream; begin += piece.size()) {
-    stream.read(piece.data(), piece.size());
-    const std::string_view text(piece.data(), static_cast<std::size_t>(stream.gcount()));
-    if (const std::size_t end = text.rfind('\n'); end != text.npos) size = begin + end + 1;
-  }
-  return size;
+  const checkpoint::MappedFile mapped(file);
+  const std::string_view text(reinterpret_cast<const char*>(mapped.bytes().data()),
+                              mapped.bytes().size());
+  return text.rfind('\n') + 1;  // 0 without a line
 }
 
 constexpr std::string_view kTextMark = "# made by hydrascope\n";
@@ -151,6 +134,28 @@ bool are_own_tensors(const fs::path& file, FileKind kind) {
   }
 }
 
+void refuse_part(const fs::path& part, FileKind kind, const std::string& place) {
+  std::error_code ignored;
+  if (kind != FileKind::any && fs::is_symlink(part, ignored))
+    throw UsageError("would write through a link", part.string(), "remove the link");
+  refuse_to_replace(part, kind, place);
+}
+
+/// The slot in which a stream keeps the address of its name.
+int name_slot() {
+  static const int slot = std::ios_base::xalloc();
+  return slot;
+}
+
+/// `error` is errno, which may be of another call: the write that failed may be long ago.
+std::string why_not_written(int error) {
+  const std::string limit = hint_of_write(EFBIG);
+  if (error == EFBIG && !limit.empty()) return limit;
+  for (const int known : {EAGAIN, EDQUOT, EFBIG, EINTR, EIO, ENOSPC, EPIPE})
+    if (error == known) return std::generic_category().message(error);
+  return "is there space left on the disk?" + (limit.empty() ? "" : " " + limit);
+}
+
 }  // namespace
 
 bool may_be_replaced(const fs::path& file, FileKind kind) {
@@ -181,62 +186,39 @@ void refuse_to_replace(const fs::path& file, FileKind kind, const std::string& p
     throw UsageError("would replace a file that holds no results", place, hint);
 }
 
-namespace {
-
-void refuse_part(const fs::path& part, FileKind kind, const std::string& place) {
-  std::error_code ignored;
-  if (kind != FileKind::any && fs::is_symlink(part, ignored))
-    throw UsageError("would write through a link", part.string(), "remove the link");
-  refuse_to_replace(part, kind, place);
-}
-
-}  // namespace
-
-AtomicWrites::int_type AtomicWrites::overflow(int_type letter) {
-  if (traits_type::eq_int_type(letter, traits_type::eof())) return traits_type::not_eof(letter);
-  pending_ += traits_type::to_char_type(letter);
-  return letter;
-}
-
-std::streamsize AtomicWrites::xsputn(const char* text, std::streamsize count) {
-  pending_.append(text, static_cast<std::size_t>(count));
-  return count;
-}
-
 int AtomicWrites::sync() {
-  if (pending_.empty()) return 0;
-  // Nobody else writes to standard output so, where a lock for each record could take long.
-  const bool is_shared = descriptor_ != STDOUT_FILENO;
-  const bool is_written =
-      (!is_shared || set_lock(descriptor_, F_WRLCK)) && write_all(descriptor_, pending_);
-  if (is_shared) set_lock(descriptor_, F_UNLCK);
-  pending_.clear();
+  const bool is_written = write_all(descriptor_, view());
+  str("");
   return is_written ? 0 : -1;
+}
+
+// The lock is the open description's, so that it ends with it; no program that is started keeps it.
+FileLock::FileLock(const fs::path& path) : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+  if (descriptor_ >= 0 && ::flock(descriptor_, LOCK_EX | LOCK_NB) != 0)
+    is_taken_ = errno == EWOULDBLOCK;
+}
+
+FileLock::~FileLock() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+bool FileLock::is_of(const fs::path& path) const noexcept {
+  struct stat locked {};
+  struct stat named {};
+  if (descriptor_ < 0 || ::fstat(descriptor_, &locked) != 0) return true;
+  return ::stat(path.c_str(), &named) == 0 && locked.st_dev == named.st_dev &&
+         locked.st_ino == named.st_ino;
+}
+
+int FileLock::sync() const noexcept {
+  if (descriptor_ < 0 || ::fsync(descriptor_) == 0) return 0;
+  return errno == EINVAL ? 0 : errno;  // a file system without syncs
 }
 
 std::string text_for(const std::ostream& out, std::string text) {
   const auto* writes = dynamic_cast<const AtomicWrites*>(out.rdbuf());
   return writes != nullptr && writes->is_terminal() ? printable(text) : text;
 }
-
-namespace {
-
-/// The slot in which a stream keeps the address of its name.
-int name_slot() {
-  static const int slot = std::ios_base::xalloc();
-  return slot;
-}
-
-/// `error` is errno, which may be of another call: the write that failed may be long ago.
-std::string why_not_written(int error) {
-  const std::string limit = hint_of_write(EFBIG);
-  if (error == EFBIG && !limit.empty()) return limit;
-  for (const int known : {EAGAIN, EDQUOT, EFBIG, EINTR, EIO, ENOSPC, EPIPE})
-    if (error == known) return std::generic_category().message(error);
-  return "is there space left on the disk?" + (limit.empty() ? "" : " " + limit);
-}
-
-}  // namespace
 
 void mark_text(std::ostream& out) {
   const bool is_of_file =
@@ -306,8 +288,7 @@ OutputFile::OutputFile(const std::string& output, std::string_view option, Start
     return;
   }
   target_ = end_of_links(output);  // a link stays one
-  folder_ = std::make_unique<FolderOf>(target_);
-  part_ = folder_->path() / beside(target_, ".part").filename();
+  part_ = beside(target_, ".part");
   refuse_to_replace(target_, kind, place_);
   refuse_part(part_, kind, place_);
   if (fs::is_symlink(part_, error)) fs::remove(part_, error);
@@ -330,20 +311,17 @@ void OutputFile::open_part(Start start) {
     lock_ = std::make_unique<FileLock>(part_);
     if (lock_->is_taken()) {
       part_.clear();  // it is another's
-      throw UsageError(lock_->holder() + " is writing this file", place_,
+      throw UsageError("another run is writing this file", place_,
                        "wait for its end, or give this one another file");
     }
   } while (!lock_->is_of(part_));
   std::error_code error;
   if (start == Start::anew) return cut(0);
-  if (fs::file_size(part_, error) == 0 && fs::exists(target_, error)) {
-    fs::copy_file(target_, part_, fs::copy_options::overwrite_existing, error);
-    if (error) fail("the file cannot be written", error.value());
-    cut(size_of_whole_lines(part_));
-    is_copy_ = true;
-    return;
-  }
+  const bool is_copy = fs::file_size(part_, error) == 0 && fs::exists(target_, error);
+  if (is_copy) fs::copy_file(target_, part_, fs::copy_options::overwrite_existing, error);
+  if (error) fail("the file cannot be written", error.value());
   cut(size_of_whole_lines(part_));
+  is_copy_ = is_copy;
 }
 
 void OutputFile::cut(std::uintmax_t size) {

@@ -1,40 +1,51 @@
-// `-o`: a file or standard output, which neither two runs nor the processes of one spoil for each other.
+// `-o`: a file or standard output, which two runs do not spoil for each other.
 #pragma once
-
-#include "app/run/file_lock.h"
-#include "kernels/file_place.h"
 
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <ostream>
-#include <streambuf>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <unistd.h>
 
 namespace hydrascope::app {
 
-/// Keeps what is written until a flush; then all of it goes to a file descriptor, and nothing that
-/// others write this way comes in between: a pipe takes only 4096 bytes at once (PIPE_BUF), so they
-/// lock what the descriptor refers to meanwhile. The flush fails where a lock, a pipe or a terminal
-/// still waits a second after a request to stop.
-class AtomicWrites final : public std::streambuf {
+/// Keeps what is written until a flush; then all of it goes to a file descriptor. The flush fails where a pipe or a
+/// terminal still waits a second after a request to stop.
+class AtomicWrites final : public std::stringbuf {
  public:
   /// Does not own `descriptor`.
-  explicit AtomicWrites(int descriptor)
-      : descriptor_(descriptor), is_terminal_(::isatty(descriptor) == 1) {}
+  explicit AtomicWrites(int descriptor) : descriptor_(descriptor) {}
   [[nodiscard]] bool is_terminal() const noexcept { return is_terminal_; }
 
  protected:
-  int_type overflow(int_type letter) override;
-  std::streamsize xsputn(const char* text, std::streamsize count) override;
   int sync() override;
 
  private:
   int descriptor_;
-  bool is_terminal_;
-  std::string pending_;
+  bool is_terminal_ = ::isatty(descriptor_) == 1;
+};
+
+/// A file or folder that is there, locked against others that ask for the same until this ends, or
+/// the process, however it ends. Nothing is locked where the file system has no locks.
+class FileLock {
+ public:
+  explicit FileLock(const std::filesystem::path& path);
+  ~FileLock();
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+  /// By another: this one has it not.
+  [[nodiscard]] bool is_taken() const noexcept { return is_taken_; }
+  /// Does `path` still stand for what is locked? True where there are no locks.
+  [[nodiscard]] bool is_of(const std::filesystem::path& path) const noexcept;
+  /// Waits until what it holds is on the disk; 0 or an errno.
+  [[nodiscard]] int sync() const noexcept;
+
+ private:
+  int descriptor_;
+  bool is_taken_ = false;
 };
 
 /// `text` as `out` may have it: as it is, but `printable` for a terminal.
@@ -92,7 +103,6 @@ class OutputFile {
 
   std::string place_;  ///< for messages
   std::filesystem::path target_;
-  std::unique_ptr<FolderOf> folder_;
   std::filesystem::path part_;
   bool is_copy_ = false;  ///< the part holds a copy of the target alone
   int opened_ = -1;       ///< a device or a pipe

@@ -3,7 +3,6 @@
 #include "kernels/input_file.h"
 
 #include <algorithm>
-#include <ctime>
 #include <sstream>
 #include <sys/auxv.h>
 #include <system_error>
@@ -49,18 +48,15 @@ std::optional<OwnProgram> own_program() {
 double seconds_of_process() {
   // Field 22 of proc(5)'s stat, counted behind the name in brackets, which may hold anything.
   const std::string text = InputFile("/proc/self/stat").text();
-  std::istringstream fields(text.substr(std::min(text.rfind(')'), text.size() - 1) + 1));
+  std::istringstream fields(text.substr(text.rfind(')') + 1));
   constexpr int kBetween = 19;
   std::string field;
   for (int i = 0; i < kBetween; ++i) fields >> field;
   double began = 0;
-  timespec now{};
-  if (!(fields >> began) || ::clock_gettime(CLOCK_BOOTTIME, &now) != 0) return 0;
-  constexpr double kNanoseconds = 1e9;
-  const double seconds = static_cast<double>(now.tv_sec) +
-                         static_cast<double>(now.tv_nsec) / kNanoseconds -
-                         began / static_cast<double>(::sysconf(_SC_CLK_TCK));
-  return std::max(0.0, seconds);
+  double now = 0;
+  InputFile uptime("/proc/uptime");
+  if (!(fields >> began) || !(uptime >> now)) return 0;
+  return std::max(0.0, now - began / static_cast<double>(::sysconf(_SC_CLK_TCK)));
 }
 
 std::vector<char*> exec_words(std::vector<std::string>& words) {

@@ -18,11 +18,6 @@ enum class ProgressStyle {
   lines,  ///< a plain line now and then, for logs
   bar,    ///< one line that is drawn over, for terminals
 };
-/// `--quiet` and `--set progress=off` silence both styles.
-ProgressStyle choose_progress_style(bool quiet, bool no_progress, bool is_terminal);
-bool stderr_is_terminal();
-/// Columns of the terminal behind standard error, 80 if there is none.
-std::size_t stderr_columns();
 
 struct ProgressOptions {
   std::string label = {};  ///< "classify"
@@ -37,9 +32,8 @@ struct ProgressOptions {
 std::string about(double seconds);
 
 /// Counts work and shows it: a bar at most ten times per second, or a line every ten seconds, with
-/// rate and, where the total is known, the time left and the whole time. A log has its first line after
-/// two seconds where more than ten are expected. Shows only when something advanced: no thread
-/// of its own. All members may be called from any thread.
+/// rate and, where the total is known, the time left and the whole time. Shows only when something
+/// advanced: no thread of its own. All members may be called from any thread.
 class Progress {
  public:
   explicit Progress(ProgressOptions options, std::ostream& out = std::cerr);
@@ -48,7 +42,7 @@ class Progress {
            std::string unit = ProgressOptions().unit);
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
-  ~Progress();
+  ~Progress() { finish(); }
 
   [[nodiscard]] bool is_shown() const noexcept { return options_.style != ProgressStyle::off; }
   /// 0 shows what is known anew.
@@ -67,14 +61,7 @@ class Progress {
 
  private:
   void show();
-  /// The counted units and the parts of others.
-  [[nodiscard]] double units() const { return static_cast<double>(done_) + part_; }
-  std::string status(double elapsed) const;
-  /// By the rate so far; nothing while none or no total is known.
-  [[nodiscard]] std::optional<double> seconds_left(double elapsed) const;
-  [[nodiscard]] bool is_due(double now) const;
-  std::string bar_line(double elapsed) const;
-  void erase_bar();
+  [[nodiscard]] std::string status(double elapsed) const;
 
   ProgressOptions options_;
   std::ostream& out_;
@@ -83,10 +70,8 @@ class Progress {
   double last_shown_ = -std::numeric_limits<double>::infinity();
   std::int64_t done_ = 0;
   double part_ = 0;
-  bool has_shown_ = false;
   std::string detail_;
   bool bar_is_visible_ = false;
-  bool finished_ = false;
 };
 
 }  // namespace hydrascope::app

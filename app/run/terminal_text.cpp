@@ -85,15 +85,10 @@ int output_columns() {
 
 std::string styled(std::string_view text, Style style, bool color) {
   std::string result(text);
-  if (!color || text.empty()) return result;
-  switch (style) {
-    case Style::plain: return result;
-    case Style::bold: return "\x1b[1m" + result + "\x1b[0m";
-    case Style::dim: return "\x1b[2m" + result + "\x1b[0m";
-    case Style::green: return "\x1b[32m" + result + "\x1b[0m";
-    case Style::red: return "\x1b[31m" + result + "\x1b[0m";
-  }
-  return result;
+  if (!color || text.empty() || style == Style::plain) return result;
+  constexpr std::array kCodes{"0", "1", "2", "32", "31"};  // in the order of `Style`
+  return std::string("\x1b[") + kCodes.at(static_cast<std::size_t>(style)) + 'm' + result +
+         "\x1b[0m";
 }
 
 std::string duration(double seconds) {

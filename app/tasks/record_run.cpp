@@ -39,6 +39,7 @@ int write_records(Session& session, const PicturesRequest& request, const Record
   };
   Progress progress(run.command, std::nullopt, console.progress);
   session.hide_for_notes(progress);
+  InputCount count(inputs, progress);
   std::vector<std::string> names;  // of all inputs, where records are gone on with
   if (run.resumes) {
     std::vector<RecordLines> earlier = read_records(output.part());
@@ -60,7 +61,6 @@ int write_records(Session& session, const PicturesRequest& request, const Record
     next_input = one_by_one(std::move(left));
   }
   const bool keeps_stamps = run.can_resume && holds_lines_of_json(format) && !output.part().empty();
-  InputCount count(request.words, request.recursive, progress);
   const PipelineTiming timing = session.run(next_input, [&](PipelineResult& result) {
     if (result.frame == 0) count.add_video(result.video);
     auto [json, text] = run.record(result);
@@ -73,7 +73,6 @@ int write_records(Session& session, const PicturesRequest& request, const Record
       ++failed;
     }
     progress.advance();
-    count.begin();
     return !(result.error && request.run.fail_fast) && static_cast<bool>(output.stream());
   });
   progress.finish();

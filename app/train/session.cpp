@@ -142,7 +142,7 @@ void check_state(const fs::path& file, const fs::path& folder,
 std::unique_ptr<FileLock> lock_run(const fs::path& folder) {
   auto lock = std::make_unique<FileLock>(folder);
   if (lock->is_taken()) {
-    throw UsageError(lock->holder() + " is at work in this folder", folder.string(),
+    throw UsageError("another run is at work in this folder", folder.string(),
                      "wait for its end, or give this one another place (-o)");
   }
   return lock;

@@ -90,25 +90,23 @@ TEST(MatchesSegment, HiddenNamesNeedADot) {
   EXPECT_TRUE(matches_segment(".*", ".hidden"));
 }
 
-class GlobWalkTest : public ::testing::Test {
+class FindFilesTest : public ::testing::Test {
  protected:
   /// Paths of the matches below the folder; failures as "path !code".
   std::vector<std::string> glob(const std::string& pattern) {
-    GlobWalk walk(folder_.path().native() + '/' + pattern);
     std::vector<std::string> found;
-    while (auto match = walk.next()) {
-      std::string path = match->path.substr(folder_.path().native().size() + 1);
-      if (match->error) path += " !" + std::string(name(*match->error));
+    for (const FoundFile& file : find_files(folder_.path().native() + '/' + pattern).files) {
+      std::string path = file.path.substr(folder_.path().native().size() + 1);
+      if (file.error) path += " !" + std::string(name(*file.error));
       found.push_back(path);
     }
-    EXPECT_FALSE(walk.next().has_value());
     return found;
   }
 
   TemporaryFolder folder_;
 };
 
-TEST_F(GlobWalkTest, OneFolderInByteOrder) {
+TEST_F(FindFilesTest, OneFolderInByteOrder) {
   for (const char* name : {"b.jpg", "a.jpg", "B.jpg", "\xC3\xA9.jpg", "a.png", ".c.jpg"}) {
     folder_.write(name);
   }
@@ -119,7 +117,7 @@ TEST_F(GlobWalkTest, OneFolderInByteOrder) {
   EXPECT_THAT(glob("no/such/*.jpg"), IsEmpty());
 }
 
-TEST_F(GlobWalkTest, FoldersInTheMiddle) {
+TEST_F(FindFilesTest, FoldersInTheMiddle) {
   for (const char* name : {"x/1/a.jpg", "x/2/a.jpg", "y/1/a.jpg", "x/a.jpg", "x/.3/a.jpg"}) {
     folder_.write(name);
   }
@@ -130,7 +128,7 @@ TEST_F(GlobWalkTest, FoldersInTheMiddle) {
   EXPECT_THAT(glob("*/*"), ElementsAre("x/a.jpg")) << "folders are no files";
 }
 
-TEST_F(GlobWalkTest, DoubleStarIsAnyNumberOfFolders) {
+TEST_F(FindFilesTest, DoubleStarIsAnyNumberOfFolders) {
   for (const char* name :
        {"a.jpg", "b/a.jpg", "b/c/a.jpg", "b.d/a.jpg", "b/c/d.png", ".h/a.jpg", "b/.a.jpg"}) {
     folder_.write(name);
@@ -144,7 +142,7 @@ TEST_F(GlobWalkTest, DoubleStarIsAnyNumberOfFolders) {
   EXPECT_THAT(glob("**/.*.jpg"), ElementsAre("b/.a.jpg"));
 }
 
-TEST_F(GlobWalkTest, LinksAreFollowedButNotRoundInACircle) {
+TEST_F(FindFilesTest, LinksAreFollowedButNotRoundInACircle) {
   folder_.write("a/x.jpg");
   folder_.write("b/y.jpg");
   fs::create_directory_symlink("..", folder_.path() / "a/up");
@@ -156,24 +154,23 @@ TEST_F(GlobWalkTest, LinksAreFollowedButNotRoundInACircle) {
   EXPECT_THAT(glob("*/*/*.jpg"), ElementsAre("a/to_b/y.jpg", "b/to_a/x.jpg"));
 }
 
-TEST_F(GlobWalkTest, AFolderWhoseNameLooksLikeASetIsThatFolder) {
+TEST_F(FindFilesTest, AFolderWhoseNameLooksLikeASetIsThatFolder) {
   folder_.write("trip [2020]/a.jpg");
   folder_.write("trip 2/a.jpg");
   EXPECT_THAT(glob("trip [2020]/*.jpg"), ElementsAre("trip [2020]/a.jpg"));
   EXPECT_THAT(glob("trip [2]/*.jpg"), ElementsAre("trip 2/a.jpg"));
 }
 
-TEST_F(GlobWalkTest, DeadLinksAndPipesAreReported) {
+TEST_F(FindFilesTest, DeadLinksAndPipesAreReported) {
   fs::create_symlink("nowhere", folder_.path() / "dead.jpg");
   ASSERT_EQ(::mkfifo((folder_.path() / "pipe.jpg").c_str(), 0600), 0);
   EXPECT_THAT(glob("*.jpg"), ElementsAre("dead.jpg !not_found", "pipe.jpg !unreadable"));
 }
 
-TEST(GlobWalk, RelativeAndEmptyPatterns) {
-  GlobWalk empty("");
-  EXPECT_FALSE(empty.next().has_value());
-  GlobWalk root("/*");
-  while (auto match = root.next()) EXPECT_TRUE(match->path.starts_with('/')) << match->path;
+TEST(FindFiles, RelativeAndEmptyPatterns) {
+  EXPECT_THAT(find_files("").files, IsEmpty());
+  for (const FoundFile& file : find_files("/*").files)
+    EXPECT_TRUE(file.path.starts_with('/')) << file.path;
 }
 
 }  // namespace

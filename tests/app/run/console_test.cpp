@@ -5,17 +5,14 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <fcntl.h>
 #include <ostream>
 #include <pty.h>
 #include <sstream>
 #include <string>
-#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -83,59 +80,11 @@ TEST(AtomicWritesTest, AFailureIsOneOfTheStream) {
   EXPECT_FALSE(out);
 }
 
-TEST(AtomicWritesTest, LinesOfSeveralProcessesAreNotTorn) {
-  constexpr int kProcesses = 3;
-  constexpr int kLines = 60;
-  constexpr std::size_t kLength = 50'000;  // of a pipe's 65,536 bytes, far above PIPE_BUF
-  std::array<int, 2> ends{};
-  ASSERT_EQ(pipe(ends.data()), 0);
-  for (int process = 0; process < kProcesses; ++process) {
-    if (fork() != 0) continue;
-    close(ends[0]);
-    AtomicWrites buffer(ends[1]);
-    std::ostream out(&buffer);
-    for (int line = 0; line < kLines; ++line)
-      out << std::string(kLength, static_cast<char>('a' + process)) << '\n' << std::flush;
-    _exit(out ? 0 : 1);
-  }
-  close(ends[1]);
-  std::string all;
-  std::vector<char> bytes(1 << 16);
-  for (ssize_t count = 0; (count = read(ends[0], bytes.data(), bytes.size())) > 0;)
-    all.append(bytes.data(), static_cast<std::size_t>(count));
-  close(ends[0]);
-  for (int process = 0; process < kProcesses; ++process) {
-    int status = 0;
-    wait(&status);
-    EXPECT_EQ(status, 0);
-  }
-  ASSERT_EQ(all.size(), kProcesses * kLines * (kLength + 1));
-  for (std::size_t begin = 0; begin < all.size(); begin += kLength + 1) {
-    ASSERT_EQ(all[begin + kLength], '\n');
-    const std::string line = all.substr(begin, kLength);
-    ASSERT_EQ(std::ranges::count(line, line[0]), static_cast<std::ptrdiff_t>(kLength));
-  }
-}
-
-/// Ends with 0 where a write that waits, for room in a pipe or for another process's lock on it, has
-/// failed within two seconds of a signal.
-[[noreturn]] void write_until_stopped(bool is_locked) {
+/// Ends with 0 where a write that waits for room in a pipe has failed within two seconds of a signal.
+[[noreturn]] void write_until_stopped() {
   install_signal_handlers();
   std::array<int, 2> ends{};
   if (pipe(ends.data()) != 0) _exit(98);
-  const auto try_lock = [&](int command) {
-    struct flock lock {};
-    lock.l_type = F_WRLCK;
-    fcntl(ends[1], command, &lock);
-    return lock.l_type == F_WRLCK;
-  };
-  const pid_t parent = getpid();
-  if (const pid_t other = is_locked ? fork() : 1; other == 0) {
-    try_lock(F_SETLK);
-    while (getppid() == parent) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    _exit(0);
-  }
-  while (is_locked && !try_lock(F_GETLK)) std::this_thread::yield();
   std::thread later([] {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     kill(getpid(), SIGTERM);
@@ -143,8 +92,8 @@ TEST(AtomicWritesTest, LinesOfSeveralProcessesAreNotTorn) {
   AtomicWrites buffer(ends[1]);
   std::ostream out(&buffer);
   const auto begin = std::chrono::steady_clock::now();
-  out << std::string(is_locked ? 1 : 1 << 20, 'x') << std::flush;
-  const bool is_interrupted = errno == (is_locked ? EAGAIN : EINTR);
+  out << std::string(1 << 20, 'x') << std::flush;
+  const bool is_interrupted = errno == EINTR;
   const auto waited = std::chrono::steady_clock::now() - begin;
   later.join();
   _exit(!out && is_interrupted && waited < std::chrono::seconds(2) ? 0 : 99);
@@ -152,8 +101,7 @@ TEST(AtomicWritesTest, LinesOfSeveralProcessesAreNotTorn) {
 
 TEST(AtomicWritesTest, AStopEndsItsWaits) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  for (const bool is_locked : {false, true})
-    EXPECT_EXIT(write_until_stopped(is_locked), ::testing::ExitedWithCode(0), "") << is_locked;
+  EXPECT_EXIT(write_until_stopped(), ::testing::ExitedWithCode(0), "");
 }
 
 TEST(AtomicWritesTest, ATerminalGetsNoControlCharacters) {

@@ -61,28 +61,9 @@ TEST_F(FilePlaceTest, NamesThatOnlyLookLikeThem) {
   EXPECT_EQ(stream_of(ring), -2);
 }
 
-TEST_F(FilePlaceTest, NeighboursKeepTheNameWhereItFits) {
+TEST(NeighbourTest, HasTheNameWithASuffix) {
   EXPECT_EQ(beside("a/b.jsonl", ".part"), "a/b.jsonl.part");
   EXPECT_EQ(beside("b", ".part"), "b.part");
-  const std::string longest(250, 'x');
-  EXPECT_EQ(beside(folder_.path() / longest, ".part").filename(), longest + ".part");
-}
-
-TEST_F(FilePlaceTest, LongNamesAreCutBetweenCharacters) {
-  for (const std::string letter : {"x", "é", "文", "🦦"}) {
-    std::string name;
-    while (name.size() + letter.size() <= 255) name += letter;
-    const std::string cut = beside(folder_.path() / name, ".part").filename().string();
-    EXPECT_LE(cut.size(), 255U);
-    EXPECT_GT(cut.size(), 250U);
-    EXPECT_TRUE(cut.ends_with(".part")) << cut;
-    const std::string kept = cut.substr(0, cut.find('-'));
-    EXPECT_EQ(kept.size() % letter.size(), 0U) << cut;
-    EXPECT_TRUE(name.starts_with(kept));
-    EXPECT_EQ(beside(folder_.path() / name, ".part").filename(), cut) << "always the same";
-    name.back() = '~';
-    EXPECT_NE(beside(folder_.path() / name, ".part").filename(), cut);
-  }
 }
 
 }  // namespace file_place_test
