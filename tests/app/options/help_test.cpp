@@ -60,7 +60,7 @@ TEST(HelpText, ShowsSubcommandsInTheUsage) {
   EXPECT_THAT(help_text(models()),
               HasSubstr("\nSubcommands:\n  list                        what is there\n"
                         "  info [NAME]                 what one is\n"));
-  EXPECT_THAT(help_text(models()), HasSubstr("--set seed=TEXT             a seed (of info)\n"));
+  EXPECT_THAT(help_text(models()), HasSubstr("--seed TEXT             a seed (of info)\n"));
 }
 
 TEST(HelpText, GroupsOptionsUnderHeadings) {
@@ -127,7 +127,7 @@ TEST(HelpText, OfASubcommandHasWhatThatTakes) {
   EXPECT_THAT(list, ::testing::EndsWith("\nExamples:\n  hydrascope models list\n"));
   const std::string info = help_text(subcommand_spec(models(), "info"));
   EXPECT_THAT(info, StartsWith("usage: hydrascope models info [OPTIONS] [NAME]\n"));
-  EXPECT_THAT(info, HasSubstr("--set seed=TEXT             a seed\n"));
+  EXPECT_THAT(info, HasSubstr("--seed TEXT             a seed\n"));
   EXPECT_THAT(brief_help_text(subcommand_spec(models(), "list")), Not(HasSubstr("--seed")));
 }
 

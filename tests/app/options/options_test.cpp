@@ -270,9 +270,9 @@ TEST(Subcommands, RefuseOptionsOfOthers) {
                   {.name = "attn", .subcommands = {"info", "create"}},
                   {.name = "format"}},
       .subcommands = {{.name = "list"}, {.name = "info"}, {.name = "create"}}};
-  EXPECT_NO_THROW(parse(models, Words{"create", "--set", "seed=1", "--attn", "x", "--format", "y"}));
+  EXPECT_NO_THROW(parse(models, Words{"create", "--seed", "1", "--attn", "x", "--format", "y"}));
   EXPECT_NO_THROW(parse(models, Words{"--format", "y", "list"}));
-  EXPECT_ERROR(parse(models, Words{"info", "--set", "seed=1"}), invalid_argument, "takes no `seed`",
+  EXPECT_ERROR(parse(models, Words{"info", "--seed", "1"}), invalid_argument, "takes no `seed`",
                "models info", "models create does");
   EXPECT_ERROR(parse(models, Words{"--attn=x", "list"}), invalid_argument, "takes no `attn`",
                "models list", "models info and models create do");
