@@ -6,7 +6,7 @@
 Programs that run many tests in one process say in their output what they skip; the rest is a test of
 its own. What may be skipped is in tests/allowed_skips.txt: a line per rule, `test | reason | why`, the
 first two with the wildcards of a shell; --allow adds one, for builds that lack something on purpose.
-Without --set on-error=fail an unlisted skip is only marked.
+Without --strict an unlisted skip is only marked.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("junit", type=Path, help="what ctest wrote with --output-junit")
-    parser.add_argument("--set", "on-error=fail", action="store_true", help="an unlisted skip is a failure")
+    parser.add_argument("--strict", action="store_true", help="an unlisted skip is a failure")
     parser.add_argument("--allow", metavar="RULE", help="one more rule: test | reason")
     arguments = parser.parse_args()
     rules = read_rules(ALLOWED.read_text())
