@@ -3,12 +3,10 @@ assets/self_test.safetensors: timm's answers for the bundled pictures.
 
     python scripts/make/make_goldens.py [--only WORD]
 
-Needs torch, timm, numpy, Pillow and safetensors; the versions used stand in every file's metadata.
-Runs on the CPU in two minutes. Models and position-embedding resampling are timm's
-(https://github.com/huggingface/pytorch-image-models, Apache-2.0). Logits are computed in float64
-and stored as float32, so that they depend neither on the BLAS nor on the number of threads; how far
-timm's own float32 run is from them is in the metadata and says what tolerance is fair. The format
-of the files and the generator of weights and inputs: tests/data/goldens/README.md.
+Needs torch, timm, numpy, Pillow and safetensors; the versions used stand in every file's metadata. Runs on the CPU in two minutes. Models
+and position-embedding resampling are timm's (https://github.com/huggingface/pytorch-image-models, Apache-2.0). Logits are computed in
+float64 and stored as float32, so that they depend neither on the BLAS nor on the number of threads; how far timm's own float32 run is
+from them is in the metadata and says what tolerance is fair. Format of the files, generator of weights and inputs: tests/data/goldens/README.md.
 """
 
 import argparse
@@ -83,9 +81,7 @@ CASES = [
     small("registers_resized", img_size=(80, 48), reg_tokens=4, weights_img_size=(64, 64)),
     small("no_embed_class", no_embed_class=True),
     small("no_embed_class_registers", no_embed_class=True, reg_tokens=4),
-    small(
-        "no_embed_class_resized", img_size=(48, 80), no_embed_class=True, weights_img_size=(64, 64)
-    ),
+    small("no_embed_class_resized", img_size=(48, 80), no_embed_class=True, weights_img_size=(64, 64)),
     small("avg_fc_norm", global_pool="avg", fc_norm=True),
     small("avg_norm", global_pool="avg", fc_norm=False),
     small("avg_registers", global_pool="avg", fc_norm=True, reg_tokens=4),
@@ -112,29 +108,27 @@ CASES = [
 ]
 
 
-def state_dict_of(case: Case) -> dict[str, torch.Tensor]:
-    """The weights at the size they are made for, float32."""
-    if case.bundled_weights:
-        return {name: tensor.float() for name, tensor in load_file(BUNDLED).items()}
-    template = timm.create_model(case.arch, img_size=case.trained_size, **case.kwargs)
-    return {
-        name: torch.from_numpy(deterministic(name, tensor.shape, SEED))
-        for name, tensor in template.state_dict().items()
-    }
+def deterministic_state(template: torch.nn.Module, seed: int) -> dict[str, torch.Tensor]:
+    return {name: torch.from_numpy(deterministic(name, tuple(tensor.shape), seed)) for name, tensor in template.state_dict().items()}
+
+
+def resample_positions(model: torch.nn.Module, weights: dict[str, torch.Tensor], trained: Size) -> None:
+    """The position embedding at the model's size, out of that of pictures of `trained` pixels, as timm does."""
+    weights["pos_embed"] = resample_abs_pos_embed(
+        weights["pos_embed"], new_size=model.patch_embed.grid_size,
+        old_size=tuple(edge // size for edge, size in zip(trained, model.patch_embed.patch_size)),
+        num_prefix_tokens=0 if model.no_embed_class else model.num_prefix_tokens,
+    )
 
 
 def build(case: Case) -> torch.nn.Module:
-    """The model at `case.img_size`, its position embedding resampled as timm does."""
+    """The model at `case.img_size`, of float32 weights of `case.trained_size`."""
     model = timm.create_model(case.arch, img_size=case.img_size, **case.kwargs)
-    weights = state_dict_of(case)
-    patch_rows, patch_columns = model.patch_embed.patch_size
-    height, width = case.trained_size
-    weights["pos_embed"] = resample_abs_pos_embed(
-        weights["pos_embed"],
-        new_size=model.patch_embed.grid_size,
-        old_size=(height // patch_rows, width // patch_columns),
-        num_prefix_tokens=0 if model.no_embed_class else model.num_prefix_tokens,
-    )
+    if case.bundled_weights:
+        weights = {name: tensor.float() for name, tensor in load_file(BUNDLED).items()}
+    else:
+        weights = deterministic_state(timm.create_model(case.arch, img_size=case.trained_size, **case.kwargs), SEED)
+    resample_positions(model, weights, case.trained_size)
     model.load_state_dict(weights, strict=True)
     return model.eval()
 
@@ -173,21 +167,12 @@ def make_case(case: Case) -> tuple[Tensors, dict[str, str]]:
         tensors["first_token"] = first_token_by_block(model, images.double())
     if case.arch == DISTILLED:
         model.set_distilled_training(True)
-        both = model.train()(
-            images.double()
-        )  # timm's tiny DeiT has no dropout: same as in evaluation
+        both = model.train()(images.double())  # timm's tiny DeiT has no dropout: same as in evaluation
         tensors["logits_cls"], tensors["logits_dist"] = (x.float().numpy() for x in both)
     return tensors, {
-        **versions(),
-        "arch": case.arch,
-        "kwargs": json.dumps(case.kwargs, sort_keys=True),
-        "input_shape": json.dumps(shape),
-        "weights": BUNDLED.relative_to(ROOT).as_posix()
-        if case.bundled_weights
-        else "deterministic",
-        "weights_img_size": json.dumps(case.trained_size),
-        "seed": str(SEED),
-        "float32_error": f"{float32_error:.3g}",
+        **versions(), "arch": case.arch, "kwargs": json.dumps(case.kwargs, sort_keys=True), "input_shape": json.dumps(shape),
+        "weights": BUNDLED.relative_to(ROOT).as_posix() if case.bundled_weights else "deterministic",
+        "weights_img_size": json.dumps(case.trained_size), "seed": str(SEED), "float32_error": f"{float32_error:.3g}",
     }
 
 
@@ -196,39 +181,23 @@ def make_self_test() -> tuple[Tensors, dict[str, str]]:
 
     Files are named as in assets/, which is where an installation has them.
     """
-    transform = create_transform(
-        (3, 224, 224),
-        interpolation="bicubic",
-        crop_pct=0.875,
-        mean=timm.data.IMAGENET_DEFAULT_MEAN,
-        std=timm.data.IMAGENET_DEFAULT_STD,
-    )
+    transform = create_transform((3, 224, 224), interpolation="bicubic", crop_pct=0.875,
+                                 mean=timm.data.IMAGENET_DEFAULT_MEAN, std=timm.data.IMAGENET_DEFAULT_STD)
     files = sorted(PICTURES.glob("*.jpg"))
     images = torch.stack([transform(Image.open(file).convert("RGB")) for file in files])
     model = build(Case("self_test", DEIT_TINY, (224, 224), bundled_weights=True))
     logits, float32_error = float32_and_float64(model, images)
     means = torch.nn.functional.avg_pool2d(images.double(), 16).float().numpy()
     return {"logits": logits, "patch_means": means}, {
-        **versions(),
-        "pillow": PIL.__version__,
-        "arch": DEIT_TINY,
-        "model": BUNDLED.stem,
-        "files": json.dumps([file.name for file in files]),
-        "float32_error": f"{float32_error:.3g}",
+        **versions(), "pillow": PIL.__version__, "arch": DEIT_TINY, "model": BUNDLED.stem,
+        "files": json.dumps([file.name for file in files]), "float32_error": f"{float32_error:.3g}",
     }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--only", default="", metavar="WORD", help="cases whose name holds this word"
-    )
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", metavar="WORD", help="cases whose name holds this word")
     arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
-
     makers = {case.name: partial(make_case, case) for case in CASES}
     makers["self_test"] = make_self_test
     for name, make in makers.items():
@@ -238,12 +207,8 @@ def main() -> None:
             tensors, metadata = make()
         path = SELF_TEST if name == "self_test" else GOLDENS / f"{name}.safetensors"
         write_safetensors(path, tensors, metadata)
-        spread = float(tensors["logits"].std())
-        print(
-            f"{name:28} {path.stat().st_size:>7} bytes  logits std {spread:7.3f}  "
-            f"float32 error {metadata['float32_error']}",
-            flush=True,
-        )
+        print(f"{name:28} {path.stat().st_size:>7} bytes  logits std {float(tensors['logits'].std()):7.3f}  "
+              f"float32 error {metadata['float32_error']}", flush=True)
 
 
 if __name__ == "__main__":

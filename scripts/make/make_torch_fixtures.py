@@ -2,9 +2,8 @@
 
     python scripts/make/make_torch_fixtures.py
 
-Writes tests/data/torch/*.pth, float8.safetensors and its README.md. Every tensor is `ramp(k, shape)`: element i
-(row-major) is i / 8 - k, which every float type below holds exactly. The two hostile files only ask
-for what they contain: writing them executes nothing. Needs torch and numpy.
+Writes tests/data/torch/*.pth, float8.safetensors and README.md. Every tensor is `ramp(k, shape)`: element i (row-major) is i / 8 - k, which
+every float type below holds exactly. To write the two hostile files executes nothing. Needs torch and numpy.
 """
 
 import argparse
@@ -48,14 +47,8 @@ def ramp(k: int, *shape: int, dtype: torch.dtype = torch.float32) -> torch.Tenso
 
 
 def plain() -> dict:
-    return {
-        "weight": ramp(0, 2, 3),
-        "bias": ramp(1, 3),
-        "scale": ramp(2),
-        "nothing": torch.zeros(0, 4),
-        "num_batches_tracked": torch.tensor(7),
-        "note": "no tensor",
-    }
+    return {"weight": ramp(0, 2, 3), "bias": ramp(1, 3), "scale": ramp(2), "nothing": torch.zeros(0, 4),
+            "num_batches_tracked": torch.tensor(7), "note": "no tensor"}
 
 
 def linear() -> nn.Module:
@@ -75,25 +68,12 @@ def training() -> dict:
     optimizer.step()
     schedule.step()
     averaged = collections.OrderedDict(weight=ramp(5, 2, 3), bias=ramp(6, 2))
+    arguments = argparse.Namespace(model="vit_tiny_patch16_224", lr=0.001, amp=True, resume=None, input_size=[3, 224, 224])
     return {
-        "epoch": 12,
-        "arch": "vit_tiny_patch16_224",
-        "state_dict": linear().state_dict(),
-        "optimizer": optimizer.state_dict(),
-        "lr_scheduler": schedule.state_dict(),
-        "version": 2,
-        "args": argparse.Namespace(
-            model="vit_tiny_patch16_224", lr=0.001, amp=True, resume=None, input_size=[3, 224, 224]
-        ),
-        "metric": numpy.float64(71.5),
-        "top5": numpy.float32(90.25),
-        "best_epoch": numpy.int64(-3),
-        "shape": torch.Size([2, 3]),
-        "device": torch.device("cuda", 0),
-        "dtype": torch.bfloat16,
-        "classes": {1, 2, 3},
-        "digest": b"\x00\xff",
-        "state_dict_ema": averaged,
+        "epoch": 12, "arch": "vit_tiny_patch16_224", "state_dict": linear().state_dict(), "optimizer": optimizer.state_dict(),
+        "lr_scheduler": schedule.state_dict(), "version": 2, "args": arguments, "metric": numpy.float64(71.5),
+        "top5": numpy.float32(90.25), "best_epoch": numpy.int64(-3), "shape": torch.Size([2, 3]), "device": torch.device("cuda", 0),
+        "dtype": torch.bfloat16, "classes": {1, 2, 3}, "digest": b"\x00\xff", "state_dict_ema": averaged,
     }
 
 
@@ -176,56 +156,28 @@ class StateDict(collections.OrderedDict):
 def beside() -> dict:
     """Weights and what trainers put beside them: nothing of it is a weight, most of it unknown."""
     return {
-        "model": linear().state_dict(),
-        "args": argparse.Namespace(out=Path("/a"), lr=0.5),
-        "array": numpy.arange(6, dtype=numpy.float32).reshape(2, 3),
-        "scalar": numpy.float64(1.5),
-        "dtype": numpy.dtype("float32"),
-        "random": numpy.random.RandomState(0),
-        "generator": numpy.random.default_rng(0),
-        "torch_random": torch.arange(16, dtype=torch.uint8),
-        "history": collections.defaultdict(list, loss=[1.0, 2.0]),
-        "counter": collections.Counter("aab"),
-        "deque": collections.deque([1, 2], 3),
-        "when": datetime.datetime(2024, 1, 2),
-        "took": datetime.timedelta(seconds=5),
-        "colour": Colour.RED,
+        "model": linear().state_dict(), "args": argparse.Namespace(out=Path("/a"), lr=0.5),
+        "array": numpy.arange(6, dtype=numpy.float32).reshape(2, 3), "scalar": numpy.float64(1.5),
+        "dtype": numpy.dtype("float32"), "random": numpy.random.RandomState(0),
+        "generator": numpy.random.default_rng(0), "torch_random": torch.arange(16, dtype=torch.uint8),
+        "history": collections.defaultdict(list, loss=[1.0, 2.0]), "counter": collections.Counter("aab"),
+        "deque": collections.deque([1, 2], 3), "when": datetime.datetime(2024, 1, 2),
+        "took": datetime.timedelta(seconds=5), "colour": Colour.RED,
         "by_colour": {Colour.RED: 1, (Colour.RED, 2): Colour.RED},
-        "hyper_parameters": AttributeDict({"lr": 0.1, "path": Path("b")}),
-        "config": DictConfig(),
-        "norm": functools.partial(nn.LayerNorm, eps=1e-6),
-        "settings": Settings(),
-        "plain": Plain(),
-        "slots": Slots(),
-        "keywords": WithKeywords(),
-        "reduced": Reduced(),
-        "reconstructed": Reconstructed(),
-        "set": {1, Colour.RED},
-        "frozen": frozenset([1]),
-        "complex": 1 + 2j,
-        "bytes": bytearray(b"ab"),
-        "decimal": decimal.Decimal("1.5"),
-        "range": range(3),
-        "slice": slice(1, 2),
-        "method": decimal.Decimal(1).sqrt,
-        "function": ramp,
-        "class": nn.GELU,
-        "module": nn.Linear(1, 1),
-        "pixels": ramp(1, 2).as_subclass(Pixels),
-        "size": torch.Size([1]),
-        "device": torch.device("cpu"),
-        "layout": torch.strided,
+        "hyper_parameters": AttributeDict({"lr": 0.1, "path": Path("b")}), "config": DictConfig(),
+        "norm": functools.partial(nn.LayerNorm, eps=1e-6), "settings": Settings(), "plain": Plain(), "slots": Slots(),
+        "keywords": WithKeywords(), "reduced": Reduced(), "reconstructed": Reconstructed(), "set": {1, Colour.RED},
+        "frozen": frozenset([1]), "complex": 1 + 2j, "bytes": bytearray(b"ab"), "decimal": decimal.Decimal("1.5"),
+        "range": range(3), "slice": slice(1, 2), "method": decimal.Decimal(1).sqrt, "function": ramp,
+        "class": nn.GELU, "module": nn.Linear(1, 1), "pixels": ramp(1, 2).as_subclass(Pixels),
+        "size": torch.Size([1]), "device": torch.device("cpu"), "layout": torch.strided,
         "complex_tensor": torch.zeros(2, dtype=torch.complex128),
         "conjugated": torch.ones(2, dtype=torch.complex64).conj(),
     }
 
 
-FLOAT8 = {
-    "F8_E4M3": torch.float8_e4m3fn,
-    "F8_E5M2": torch.float8_e5m2,
-    "F8_E4M3FNUZ": torch.float8_e4m3fnuz,
-    "F8_E5M2FNUZ": torch.float8_e5m2fnuz,
-}
+FLOAT8 = {"F8_E4M3": torch.float8_e4m3fn, "F8_E5M2": torch.float8_e5m2,
+          "F8_E4M3FNUZ": torch.float8_e4m3fnuz, "F8_E5M2FNUZ": torch.float8_e5m2fnuz}
 
 
 def float8() -> dict:
@@ -236,14 +188,11 @@ def float8() -> dict:
 
 def write_float8_values(file: Path) -> None:
     """The codes by torch's word, as float32."""
-    data = {name: codes.to(torch.float32).contiguous().numpy().tobytes() for name, codes in float8().items()}
-    header, at = {}, 0
-    for name, values in data.items():
-        header[name] = {"dtype": "F32", "shape": [16, 16], "data_offsets": [at, at + len(values)]}
-        at += len(values)
+    values = [codes.to(torch.float32).contiguous().numpy().tobytes() for codes in float8().values()]
+    header = {name: {"dtype": "F32", "shape": [16, 16], "data_offsets": [1024 * i, 1024 * (i + 1)]} for i, name in enumerate(FLOAT8)}
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
-    file.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(data.values()))
+    file.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(values))
 
 
 def with_attribute() -> dict:
@@ -254,40 +203,25 @@ def with_attribute() -> dict:
 
 
 def dtypes() -> dict:
-    return {
-        "bf16": ramp(1, 3, dtype=torch.bfloat16),
-        "f16": ramp(2, 3, dtype=torch.float16),
-        "f64": ramp(3, 3, dtype=torch.float64),
-        "f8": ramp(1, 2, dtype=torch.float8_e5m2),
-        "i64": torch.tensor([-1, 2]),
-        "i32": torch.tensor([-1, 2], dtype=torch.int32),
-        "i16": torch.tensor([-1, 2], dtype=torch.int16),
-        "i8": torch.tensor([-1, 2], dtype=torch.int8),
-        "u8": torch.tensor([1, 255], dtype=torch.uint8),
-        "u16": torch.tensor([1, 65535], dtype=torch.uint16),
-        "bool": torch.tensor([True, False]),
-    }
+    floats = {"bf16": ramp(1, 3, dtype=torch.bfloat16), "f16": ramp(2, 3, dtype=torch.float16), "f64": ramp(3, 3, dtype=torch.float64),
+              "f8": ramp(1, 2, dtype=torch.float8_e5m2)}
+    whole = {f"i{bits}": torch.tensor([-1, 2], dtype=getattr(torch, f"int{bits}")) for bits in (64, 32, 16, 8)}
+    return {**floats, **whole, "u8": torch.tensor([1, 255], dtype=torch.uint8),
+            "u16": torch.tensor([1, 65535], dtype=torch.uint16), "bool": torch.tensor([True, False])}
 
 
 def views() -> dict:
     base = ramp(0, 4, 6)
     return {
-        "base": base,
-        "same": base,
-        "rows": base[1:3],
-        "transposed": base.t(),
-        "strided": base[::2, 1::2],
-        "permuted": base.reshape(2, 2, 6).permute(2, 0, 1),
-        "expanded": base[:, :1].expand(4, 5),
-        "element": base[3, 5],
-        "column": base[:, 2:3],
+        "base": base, "same": base, "rows": base[1:3], "transposed": base.t(), "strided": base[::2, 1::2],
+        "permuted": base.reshape(2, 2, 6).permute(2, 0, 1), "expanded": base[:, :1].expand(4, 5),
+        "element": base[3, 5], "column": base[:, 2:3],
     }
 
 
 def for_legacy(values: dict) -> dict:
     """Without modules: the format stores the source of their classes, with its path."""
-    left_out = ("norm", "class", "module")
-    return {key: value for key, value in values.items() if key not in left_out}
+    return {key: value for key, value in values.items() if key not in ("norm", "class", "module")}
 
 
 # Made without source text: the legacy format stores the source of a module's class, with its path.
@@ -349,8 +283,7 @@ def main() -> None:
         torch.save(value, FOLDER / f"{name}.pth", **options)
         rows.append(f"| `{name}.pth` | {what} |")
     write_float8_values(FOLDER / "float8.safetensors")
-    versions = {"torch": torch.__version__, "numpy": numpy.__version__}
-    (FOLDER / "README.md").write_text(README.format(rows="\n".join(rows), **versions))
+    (FOLDER / "README.md").write_text(README.format(rows="\n".join(rows), torch=torch.__version__, numpy=numpy.__version__))
 
 
 if __name__ == "__main__":
