@@ -2,9 +2,8 @@
 
     python scripts/make/make_augmentation_goldens.py
 
-Writes tests/data/augmentations/cases.json: an operation, its argument, and the bytes that timm with
-Pillow gives, in hexadecimal. The picture is not stored: `picture` below and in
-tests/model/training/data/rand_augment_test.cpp is the same formula. Needs Pillow, timm, numpy.
+Writes tests/data/augmentations/cases.json: an operation, its argument, and the bytes that timm with Pillow gives, in hexadecimal. The
+picture is not stored: rand_augment_test.cpp has the formula of `picture`, too. Needs Pillow, timm, numpy.
 """
 
 import json
@@ -16,9 +15,7 @@ import timm
 from PIL import Image
 from timm.data.auto_augment import NAME_TO_OP
 
-FILE = (
-    Path(__file__).resolve().parents[2] / "tests" / "data" / "augmentations" / "cases.json"
-)
+FILE = Path(__file__).resolve().parents[2] / "tests" / "data" / "augmentations" / "cases.json"
 # Enough pixels for equalize to do something; then a pixel, lines, and what filters cannot reach into.
 SIZES = [(21, 16), (1, 1), (1, 9), (9, 1), (2, 2)]
 FILL = (124, 116, 104)
@@ -55,25 +52,16 @@ def cases(height: int, width: int) -> list[dict[str, object]]:
     for name, timm_name, arguments in CASES:
         for argument in arguments:
             for interpolation in ("bilinear", "bicubic") if name in MOVING else ("bilinear",):
-                values = () if argument is None else (argument,)
-                resample = getattr(Image.Resampling, interpolation.upper())
-                image = NAME_TO_OP[timm_name](
-                    picture(height, width), *values, fillcolor=FILL, resample=resample
-                )
-                made.append({
-                    "operation": name, "argument": argument or 0, "interpolation": interpolation,
-                    "height": height, "width": width,
-                    "rgb": image.tobytes().hex(),
-                })
+                image = NAME_TO_OP[timm_name](picture(height, width), *(() if argument is None else (argument,)), fillcolor=FILL,
+                                              resample=getattr(Image.Resampling, interpolation.upper()))
+                made.append({"operation": name, "argument": argument or 0, "interpolation": interpolation, "height": height,
+                             "width": width, "rgb": image.tobytes().hex()})
     return made
 
 
 def main() -> None:
-    FILE.parent.mkdir(parents=True, exist_ok=True)
-    document = {
-        "made_with": {"timm": timm.__version__, "Pillow": PIL.__version__},
-        "fill": FILL, "cases": [case for size in SIZES for case in cases(*size)],
-    }
+    document = {"made_with": {"timm": timm.__version__, "Pillow": PIL.__version__}, "fill": FILL,
+                "cases": [case for size in SIZES for case in cases(*size)]}
     FILE.write_text(json.dumps(document, indent=1) + "\n")
 
 

@@ -2,9 +2,8 @@
 
     python scripts/make/make_transform_goldens.py
 
-Writes tests/data/transforms/cases.json and one NAME.ppm per case: timm's output before
-normalisation, as bytes. The pictures are not stored: `picture` below and in
-tests/model/transform_test.cpp is the same formula. Needs Pillow, timm, torchvision, numpy.
+Writes tests/data/transforms/cases.json and one NAME.ppm per case: timm's output before normalisation, as bytes. The pictures are not
+stored: transform_test.cpp has the formula of `picture`, too. Needs Pillow, timm, torchvision, numpy.
 """
 
 import json
@@ -51,21 +50,16 @@ def picture(height: int, width: int) -> Image.Image:
 
 def transformed(case: tuple[Any, ...]) -> Image.Image:
     _, (height, width), img_size, crop_pct, crop_mode, interpolation = case
-    transform = create_transform(
-        (3, *img_size), is_training=False, interpolation=interpolation, mean=MEAN, std=STD,
-        crop_pct=crop_pct, crop_mode=crop_mode, normalize=False,
-    )
+    transform = create_transform((3, *img_size), is_training=False, interpolation=interpolation, mean=MEAN, std=STD,
+                                 crop_pct=crop_pct, crop_mode=crop_mode, normalize=False)
     return Image.fromarray(transform(picture(height, width)).permute(1, 2, 0).numpy())
 
 
 def main() -> None:
-    FOLDER.mkdir(parents=True, exist_ok=True)
     keys = ("name", "picture", "img_size", "crop_pct", "crop_mode", "interpolation")
     for case in CASES:
         transformed(case).save(FOLDER / f"{case[0]}.ppm")
-    made_with = {
-        "pillow": PIL.__version__, "timm": timm.__version__, "torchvision": torchvision.__version__,
-    }
+    made_with = {"pillow": PIL.__version__, "timm": timm.__version__, "torchvision": torchvision.__version__}
     cases = ",\n  ".join(json.dumps(dict(zip(keys, case, strict=True))) for case in CASES)
     text = (
         f'{{\n "made_with": {json.dumps(made_with)},\n "mean": {json.dumps(MEAN)},\n'
