@@ -64,9 +64,7 @@ def good() -> dict[str, bytes]:
         "lossy.webp": encode(COLOUR, "WEBP", quality=90),
         "alpha.webp": encode(TRANSPARENT, "WEBP", lossless=True, exact=True),
         "exif.webp": encode(COLOUR, "WEBP", lossless=True, exif=turned(3)),
-        "animated.webp": encode(
-            TRANSPARENT, "WEBP", lossless=True, exact=True, save_all=True, append_images=[second_frame]
-        ),
+        "animated.webp": encode(TRANSPARENT, "WEBP", lossless=True, exact=True, save_all=True, append_images=[second_frame]),
         "lzw.tif": encode(COLOUR, "TIFF", compression="tiff_lzw"),
         "alpha.tif": encode(TRANSPARENT, "TIFF"),
         "deep_grey.tif": encode(DEEP_GREY, "TIFF"),
@@ -78,16 +76,6 @@ def good() -> dict[str, bytes]:
         "transparent.gif": encode(INDEXED, "GIF", transparency=3),
         "colour.jp2": encode(COLOUR, "JPEG2000"),
     }
-
-
-def replaced(data: bytes, old: bytes, new: bytes) -> bytes:
-    assert data.count(old) == 1 and len(old) == len(new), (data.count(old), old)
-    return data.replace(old, new)
-
-
-def without_marker(data: bytes, marker: int) -> bytes:
-    at = data.index(bytes([0xFF, marker]))
-    return data[:at] + data[at + 2 + int.from_bytes(data[at + 2 : at + 4], "big") :]
 
 
 def frame_of(data: bytes) -> int:
@@ -122,9 +110,7 @@ def odd_jpegs() -> dict[str, bytes]:
         "progressive_grey.jpg": encode(picture.convert("L"), "JPEG", quality=60, progressive=True),
         "only_some_scans.jpg": progressive[: progressive.rindex(b"\xff\xda")] + b"\xff\xd9",
         "rgb.jpg": encode(picture, "JPEG", quality=85, keep_rgb=True),
-        "ycck.jpg": replaced(
-            encode(CMYK, "JPEG", quality=90), b"Adobe\0d\0\0\0\0\0", b"Adobe\0d\0\0\0\0\2"
-        ),
+        "ycck.jpg": encode(CMYK, "JPEG", quality=90).replace(b"Adobe\0d\0\0\0\0\0", b"Adobe\0d\0\0\0\0\2"),
         "icc.jpg": encode(picture, "JPEG", quality=85, icc_profile=icc),
         "two_pictures.mpo": encode(picture, "MPO", save_all=True, append_images=[square]),
         "comments.jpg": with_junk,
@@ -140,9 +126,7 @@ def odd_jpegs() -> dict[str, bytes]:
         "real_palette.png": encode(photo(301, 169).quantize(32), "PNG", optimize=True),
     }
     for orientation in range(1, 9):
-        files[f"orientation_{orientation}.jpg"] = encode(
-            COLOUR, "JPEG", quality=95, subsampling=0, exif=turned(orientation)
-        )
+        files[f"orientation_{orientation}.jpg"] = encode(COLOUR, "JPEG", quality=95, subsampling=0, exif=turned(orientation))
     return files
 
 
@@ -200,13 +184,9 @@ def odd_others() -> dict[str, bytes]:
     whole = b"".join(rows)
     blue_first = [row[:, ::-1].tobytes() for row in rgb]
     table = np.concatenate([np.random.default_rng(6).integers(0, 256, (256, 3)), np.zeros((256, 1))], -1).astype(np.uint8)
-    runs = b"".join(
-        b"".join(bytes([1, value]) for value in row.tobytes()) + b"\0\0" for row in reversed(grey)
-    ) + b"\0\1"
-    five_six_five = [
-        ((row[:, 0].astype(int) >> 3 << 11) | (row[:, 1].astype(int) >> 2 << 5) | (row[:, 2] >> 3)).astype("<u2").tobytes()
-        for row in rgb
-    ]
+    runs = b"".join(b"".join(bytes([1, value]) for value in row.tobytes()) + b"\0\0" for row in reversed(grey)) + b"\0\1"
+    red, green, blue = np.moveaxis(rgb.astype(int), -1, 0)
+    five_six_five = (red >> 3 << 11 | green >> 2 << 5 | blue >> 3).astype("<u2")
     frames = {"save_all": True, "append_images": [GREY_PICTURE.quantize(8), BILEVEL]}
     moved = bytearray(encode(INDEXED, "GIF", interlace=0))
     moved[6:10] = struct.pack("<HH", width + 5, height + 4)  # the screen is larger than its picture
@@ -242,8 +222,8 @@ def odd_others() -> dict[str, bytes]:
         "bilevel.bmp": bmp(width, height, 1, bmp_rows(packed_rows((grey >> 7)[..., None], 1)), table=table[:2].tobytes(), colours=2),
         "palette4.bmp": bmp(width, height, 4, bmp_rows(packed_rows((grey >> 4)[..., None], 4)), table=table[:16].tobytes(), colours=16),
         "runs.bmp": bmp(width, height, 8, runs, compression=1, table=table.tobytes(), colours=256),
-        "565.bmp": bmp(width, height, 16, bmp_rows(five_six_five), compression=3, table=struct.pack("<III", 0xF800, 0x7E0, 0x1F)),
-        "555.bmp": bmp(width, height, 16, bmp_rows([((np.frombuffer(row, "<u2") >> 1) & 0x7FFF).astype("<u2").tobytes() for row in five_six_five])),
+        "565.bmp": bmp(width, height, 16, bmp_rows([row.tobytes() for row in five_six_five]), compression=3, table=struct.pack("<III", 0xF800, 0x7E0, 0x1F)),
+        "555.bmp": bmp(width, height, 16, bmp_rows([(row >> 1).tobytes() for row in five_six_five])),
         "top_down.bmp": bmp(width, -height, 24, bmp_rows(blue_first[::-1])),
         "grey.jp2": encode(GREY_PICTURE, "JPEG2000"),
         "alpha.jp2": encode(TRANSPARENT, "JPEG2000"),
@@ -256,10 +236,6 @@ def odd_others() -> dict[str, bytes]:
     }
 
 
-# What Pillow reads, and this project does not.
-NOT_READ: dict[str, str] = {}
-
-
 def instead() -> dict[str, tuple[bytes, str]]:
     """Pictures whose answer is Pillow's for another file, and why."""
     rgb, grey = np.asarray(COLOUR).astype(int), np.asarray(GREY_PICTURE).astype(int)
@@ -268,10 +244,8 @@ def instead() -> dict[str, tuple[bytes, str]]:
     screen.paste(INDEXED.convert("RGB"), (3, 2))
     key = png_chunk(b"tRNS", struct.pack(">3H", *deep[5, 5]))
     return {
-        "keyed_grey2.png": (
-            png((grey >> 6) * 85, 8, GREY, chunks=png_chunk(b"tRNS", struct.pack(">H", 85))),
-            "Pillow takes the key for one of 8 bits",
-        ),
+        "keyed_grey2.png": (png((grey >> 6) * 85, 8, GREY, chunks=png_chunk(b"tRNS", struct.pack(">H", 85))),
+                            "Pillow takes the key for one of 8 bits"),
         "keyed_rgb16.png": (png(deep, 8, RGB, chunks=key), "Pillow looks for 16 bits among 8"),
         "small_on_a_screen.gif": (encode(screen, "PNG"), "Pillow fills the screen with the background, browsers leave it transparent"),
     }
@@ -298,17 +272,15 @@ def upright(data: bytes) -> Image.Image:
 def tolerance(file: str) -> list[int]:
     """Grey levels that OpenCV and stb_image may be away; -1: stb_image does not read it, 0 for what has one answer."""
     path = Path(file)
-    suffix = path.suffix
     # The specialities of the table: colours converted in other places, other rounding of 5 and 6 bits, and blocks
     # that lack coefficients, which newer versions of libjpeg smooth more.
-    particular = {"cmyk.jpg": [1, 1], "ycck.jpg": [2, 6], "alpha_associated.tif": [1, 1], "alpha16_associated.tif": [1, 1], "565.bmp": [1, 1], "555.bmp": [1, 1],
-                  "runs.bmp": [0, -1],
-                  "only_some_scans.jpg": [8, 64]}
+    particular = {"cmyk.jpg": [1, 1], "ycck.jpg": [2, 6], "alpha_associated.tif": [1, 1], "alpha16_associated.tif": [1, 1],
+                  "565.bmp": [1, 1], "555.bmp": [1, 1], "runs.bmp": [0, -1], "only_some_scans.jpg": [8, 64]}
     if path.name in particular:
         return particular[path.name]
-    if suffix in (".jpg", ".mpo"):
+    if path.suffix in (".jpg", ".mpo"):
         return [1, 6]
-    return [0, -1] if suffix in (".webp", ".jp2", ".j2k") else [0, 0]
+    return [0, -1] if path.suffix in (".webp", ".jp2", ".j2k") else [0, 0]
 
 
 def riff(name: bytes, data: bytes) -> bytes:
@@ -322,12 +294,8 @@ def video() -> bytes:
     jpegs = [encode(Image.new("RGB", (width, height), (40 * i,) * 3), "JPEG", quality=50) for i in range(count)]
     frames = [riff(b"00dc", jpeg) for jpeg in jpegs]
     largest = max(map(len, jpegs))
-    main_header = struct.pack(
-        "<14I", 1_000_000 // per_second, 0, 0, 0x10, count, 0, 1, largest, width, height, 0, 0, 0, 0
-    )
-    stream_header = struct.pack(
-        "<4s4sIHH8I4H", b"vids", b"MJPG", 0, 0, 0, 0, 1, per_second, 0, count, largest, 0, 0, 0, 0, width, height
-    )
+    main_header = struct.pack("<14I", 1_000_000 // per_second, 0, 0, 0x10, count, 0, 1, largest, width, height, 0, 0, 0, 0)
+    stream_header = struct.pack("<4s4sIHH8I4H", b"vids", b"MJPG", 0, 0, 0, 0, 1, per_second, 0, count, largest, 0, 0, 0, 0, width, height)
     stream_format = struct.pack("<IiiHH4s5I", 40, width, height, 1, 24, b"MJPG", 0, 0, 0, 0, 0)
     stream = riff(b"LIST", b"strl" + riff(b"strh", stream_header) + riff(b"strf", stream_format))
     header = riff(b"LIST", b"hdrl" + riff(b"avih", main_header) + stream)

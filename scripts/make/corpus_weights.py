@@ -147,11 +147,9 @@ def step_timm(corpus: Path, rows: list, answers: dict) -> None:
         optimizer.step()
         # The file of timm's CheckpointSaver: weights after the step, and their average under another name.
         module = OrderedDict(("module." + key, value.clone()) for key, value in model.state_dict().items())
-        torch.save(
-            {"epoch": 3, "arch": "vit_tiny_patch16_224", "state_dict": module, "optimizer": optimizer.state_dict(), "version": 2,
-             "args": argparse.Namespace(lr=1e-3, mean=None), "state_dict_ema": state, "metric": 71.5},
-            weights / "torch_2" / "training.pth",
-        )
+        saved = {"epoch": 3, "arch": "vit_tiny_patch16_224", "state_dict": module, "optimizer": optimizer.state_dict(), "version": 2,
+                 "args": argparse.Namespace(lr=1e-3, mean=None), "state_dict_ema": state, "metric": 71.5}
+        torch.save(saved, weights / "torch_2" / "training.pth")
         row("torch_2/training.pth", model, f"{versions}, CheckpointSaver's keys")
         model.load_state_dict(state)
         row("torch_2/training.pth", model, f"{versions}, its average", "--set use-ema=on")
@@ -179,10 +177,8 @@ def transformers_models():
     """Name -> model and image processor."""
     import transformers
 
-    sizes = {
-        "hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16,
-        "image_size": 16, "patch_size": 4, "num_labels": 5,
-    }
+    sizes = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16, "image_size": 16, "patch_size": 4,
+             "num_labels": 5}
     vit = transformers.ViTConfig(**sizes)
     deit = transformers.DeiTConfig(**sizes, layer_norm_eps=1e-6)
     plain = transformers.ViTImageProcessor(size={"height": 16, "width": 16})
@@ -220,10 +216,8 @@ def step_transformers(corpus: Path, rows: list, answers: dict) -> None:
         picture = Image.open(corpus / "pictures" / "good" / "colour.png").convert("RGB")
         pixels = np.asarray(processor(picture, return_tensors="pt")["pixel_values"][0], dtype=np.float32)
         answers[str(folder.relative_to(corpus))] = pixels
-        rows.append(
-            {"kind": "weights", "file": str(folder.relative_to(corpus)), "by": f"transformers {transformers.__version__}",
-             "arguments": "", **expected, "processed": "pictures/good/colour.png"}
-        )
+        rows.append({"kind": "weights", "file": str(folder.relative_to(corpus)), "by": f"transformers {transformers.__version__}",
+                     "arguments": "", **expected, "processed": "pictures/good/colour.png"})
 
 
 def main() -> None:
