@@ -26,15 +26,16 @@ from __future__ import annotations
 
 import argparse
 import csv
-import importlib.util
 import sys
 from functools import cache
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from PIL import Image
+try:
+    from PIL import Image, ImageDraw, ImageFilter, ImageStat
+except ImportError:  # backgrounds_of does without
+    Image = None
 
 HEIGHT, WIDTH = 1088, 1920
 FILL = "fill"
@@ -99,8 +100,6 @@ def cover(picture: Image.Image) -> Image.Image:
 
 
 def open_picture(file: Path) -> Image.Image:
-    from PIL import Image  # here: planning does without Pillow
-
     with Image.open(file) as picture:
         return picture.convert("RGB")
 
@@ -112,8 +111,6 @@ def background_picture(file: Path) -> Image.Image:
 
 def fading_mask(size: tuple[int, int], is_ellipse: bool) -> Image.Image:
     """255 inside, 0 at the rim."""
-    from PIL import Image, ImageDraw, ImageFilter
-
     softness = min(size) / 10
     mask = Image.new("L", size)
     # The blur reaches about as far as the form is inset.
@@ -126,8 +123,6 @@ def fading_mask(size: tuple[int, int], is_ellipse: bool) -> Image.Image:
 
 
 def paste_softly(photograph: Image.Image, picture: Image.Image, left: int, top: int, is_ellipse: bool) -> None:
-    from PIL import Image, ImageStat
-
     right, bottom = left + photograph.width, top + photograph.height
     means = ImageStat.Stat(picture.crop((left, top, right, bottom))).mean
     bands = []
@@ -211,7 +206,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--soft", action="store_true", help="photographs without hard edges")
     arguments = parser.parse_args()
-    if importlib.util.find_spec("PIL") is None:
+    if Image is None:
         parser.error("Pillow is needed: python -m pip install pillow")
     if not arguments.natural and not (arguments.photographs and arguments.backgrounds):
         parser.error("--photographs and --backgrounds are needed")
