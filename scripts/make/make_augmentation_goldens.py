@@ -22,21 +22,12 @@ FILL = (124, 116, 104)
 
 # Operation here, operation of timm, arguments.
 CASES = [
-    ("auto_contrast", "AutoContrast", [None]),
-    ("equalize", "Equalize", [None]),
-    ("invert", "Invert", [None]),
-    ("rotate", "Rotate", [27.0, -11.5]),
-    ("posterize", "Posterize", [1, 3]),
-    ("solarize", "Solarize", [26, 256]),
-    ("solarize_add", "SolarizeAdd", [99]),
-    ("color", "Color", [0.1, 1.81]),
-    ("contrast", "Contrast", [0.19, 1.9]),
-    ("brightness", "Brightness", [0.55, 1.73]),
-    ("sharpness", "Sharpness", [0.1, 1.9]),
-    ("shear_x", "ShearX", [0.27, -0.13]),
-    ("shear_y", "ShearY", [0.3, -0.2]),
-    ("translate_x", "TranslateXRel", [0.405, -0.1]),
-    ("translate_y", "TranslateYRel", [-0.405, 0.2]),
+    ("auto_contrast", "AutoContrast", [None]), ("equalize", "Equalize", [None]), ("invert", "Invert", [None]),
+    ("rotate", "Rotate", [27.0, -11.5]), ("posterize", "Posterize", [1, 3]), ("solarize", "Solarize", [26, 256]),
+    ("solarize_add", "SolarizeAdd", [99]), ("color", "Color", [0.1, 1.81]), ("contrast", "Contrast", [0.19, 1.9]),
+    ("brightness", "Brightness", [0.55, 1.73]), ("sharpness", "Sharpness", [0.1, 1.9]),
+    ("shear_x", "ShearX", [0.27, -0.13]), ("shear_y", "ShearY", [0.3, -0.2]),
+    ("translate_x", "TranslateXRel", [0.405, -0.1]), ("translate_y", "TranslateYRel", [-0.405, 0.2]),
 ]
 MOVING = {"rotate", "shear_x", "shear_y", "translate_x", "translate_y"}
 
