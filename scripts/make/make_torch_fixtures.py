@@ -195,13 +195,6 @@ def write_float8_values(file: Path) -> None:
     file.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(values))
 
 
-def with_attribute() -> dict:
-    """A plain tensor that bears an attribute is saved by _rebuild_from_type_v2."""
-    tensor = ramp(0, 2, 3)
-    tensor.note = "an attribute"
-    return {"weight": tensor, "bias": ramp(1, 3)}
-
-
 def dtypes() -> dict:
     floats = {"bf16": ramp(1, 3, dtype=torch.bfloat16), "f16": ramp(2, 3, dtype=torch.float16), "f64": ramp(3, 3, dtype=torch.float64),
               "f8": ramp(1, 2, dtype=torch.float8_e5m2)}
@@ -217,11 +210,6 @@ def views() -> dict:
         "permuted": base.reshape(2, 2, 6).permute(2, 0, 1), "expanded": base[:, :1].expand(4, 5),
         "element": base[3, 5], "column": base[:, 2:3],
     }
-
-
-def for_legacy(values: dict) -> dict:
-    """Without modules: the format stores the source of their classes, with its path."""
-    return {key: value for key, value in values.items() if key not in ("norm", "class", "module")}
 
 
 # Made without source text: the legacy format stores the source of a module's class, with its path.
@@ -246,40 +234,39 @@ def main() -> None:
     no_tensors = {"epoch": 1, "state_dict": {}, "history": [1, 2]}
     tied = ramp(0, 2, 3)
     legacy = {"weight": tied, "row": tied[1], "transposed": tied.t(), "half": ramp(2, 3).half()}
-    old = {"_use_new_zipfile_serialization": False}
+    attribute = ramp(0, 2, 3)  # a plain tensor that bears one is saved by _rebuild_from_type_v2
+    attribute.note = "an attribute"
+    # Without modules: the format stores the source of their classes, with its path.
+    for_legacy = {key: value for key, value in beside().items() if key not in ("norm", "class", "module")}
     files = [
-        ("plain", plain(), {}, "a dict: tensors of rank 0 and 2, no elements, an integer, a text"),
-        ("ordered", linear().state_dict(), {}, "an OrderedDict with `_metadata`"),
-        ("training", training(), {}, "optimizer, scheduler, `args`, numpy scalars, EMA"),
-        ("dtypes", dtypes(), {}, "one tensor of each dtype"),
-        ("views", views(), {}, "tensors of one storage: sliced, transposed, strided, expanded"),
-        ("parameters", parameters, {}, "`nn.Parameter`, one of them with an attribute"),
-        ("distributed", distributed, {}, "names that begin with `module.`, under `model`"),
-        ("protocol_4", training(), {"pickle_protocol": 4}, "`training` with pickle protocol 4"),
-        ("protocol_5", training(), {"pickle_protocol": 5}, "`training` with pickle protocol 5"),
-        ("legacy", legacy, old, "the format before PyTorch 1.6, with a shared storage"),
-        ("module", linear(), {}, "a whole `nn.Linear`"),
-        ("module_legacy", Net(), old, "a whole module in the legacy format"),
-        ("beside_2", beside(), {}, "weights, and 41 kinds of values beside them, by protocol 2"),
-        ("beside_4", beside(), {"pickle_protocol": 4}, "`beside_2` with pickle protocol 4"),
-        ("beside_5", beside(), {"pickle_protocol": 5}, "`beside_2` with pickle protocol 5"),
-        ("beside_legacy", for_legacy(beside()), old, "`beside_2` in the legacy format"),
-        ("attribute", with_attribute(), {}, "a tensor with an attribute"),
-        ("subclass", {"model": {"weight": ramp(0, 2).as_subclass(Pixels)}}, {}, "a subclass of tensors as a weight"),
-        ("custom_dict", {"state_dict": StateDict(linear().state_dict())}, {}, "a subclass of dicts as the state dict"),
-        ("arrays", {"model": {"weight": numpy.zeros(2), "bias": ramp(0, 2)}}, {}, "a weight that is NumPy's"),
-        ("module_beside", {"model": linear(), "state_dict": linear().state_dict()}, {}, "a whole module beside its weights"),
-        ("module_inside", {"net": linear(), "epoch": 1}, {}, "a whole module, and no weights"),
-        ("two_dicts", {"teacher": linear().state_dict(), "student": linear().state_dict()}, {}, "two state dicts of other names"),
-        ("one_dict", {"teacher": linear().state_dict(), "epoch": 1}, {}, "one state dict of another name"),
-        ("conjugated", {"weight": torch.ones(2, dtype=torch.complex64).conj()}, {}, "a conjugated view as a weight"),
-        ("float8", float8(), {}, "all codes of four kinds of float8; `float8.safetensors` has torch's float32 of them"),
-        ("no_tensors", no_tensors, {}, "no tensor anywhere"),
-        ("os_system", {"weight": ramp(0, 2), "x": OsSystem()}, {}, "calls `os.system`"),
-        ("builtins_eval", {"weight": ramp(0, 2), "x": Eval()}, {}, "calls `eval`"),
+        ("plain", plain(), "a dict: tensors of rank 0 and 2, no elements, an integer, a text"),
+        ("ordered", linear().state_dict(), "an OrderedDict with `_metadata`"),
+        ("training", training(), "optimizer, scheduler, `args`, numpy scalars, EMA"), ("dtypes", dtypes(), "one tensor of each dtype"),
+        ("views", views(), "tensors of one storage: sliced, transposed, strided, expanded"),
+        ("parameters", parameters, "`nn.Parameter`, one of them with an attribute"),
+        ("distributed", distributed, "names that begin with `module.`, under `model`"),
+        ("protocol_4", training(), "`training` with pickle protocol 4"), ("protocol_5", training(), "`training` with pickle protocol 5"),
+        ("legacy", legacy, "the format before PyTorch 1.6, with a shared storage"), ("module", linear(), "a whole `nn.Linear`"),
+        ("module_legacy", Net(), "a whole module in the legacy format"),
+        ("beside_2", beside(), "weights, and 41 kinds of values beside them, by protocol 2"),
+        ("beside_4", beside(), "`beside_2` with pickle protocol 4"), ("beside_5", beside(), "`beside_2` with pickle protocol 5"),
+        ("beside_legacy", for_legacy, "`beside_2` in the legacy format"),
+        ("attribute", {"weight": attribute, "bias": ramp(1, 3)}, "a tensor with an attribute"),
+        ("subclass", {"model": {"weight": ramp(0, 2).as_subclass(Pixels)}}, "a subclass of tensors as a weight"),
+        ("custom_dict", {"state_dict": StateDict(linear().state_dict())}, "a subclass of dicts as the state dict"),
+        ("arrays", {"model": {"weight": numpy.zeros(2), "bias": ramp(0, 2)}}, "a weight that is NumPy's"),
+        ("module_beside", {"model": linear(), "state_dict": linear().state_dict()}, "a whole module beside its weights"),
+        ("module_inside", {"net": linear(), "epoch": 1}, "a whole module, and no weights"),
+        ("two_dicts", {"teacher": linear().state_dict(), "student": linear().state_dict()}, "two state dicts of other names"),
+        ("one_dict", {"teacher": linear().state_dict(), "epoch": 1}, "one state dict of another name"),
+        ("conjugated", {"weight": torch.ones(2, dtype=torch.complex64).conj()}, "a conjugated view as a weight"),
+        ("float8", float8(), "all codes of four kinds of float8; `float8.safetensors` has torch's float32 of them"),
+        ("no_tensors", no_tensors, "no tensor anywhere"), ("os_system", {"weight": ramp(0, 2), "x": OsSystem()}, "calls `os.system`"),
+        ("builtins_eval", {"weight": ramp(0, 2), "x": Eval()}, "calls `eval`"),
     ]
     rows = []
-    for name, value, options, what in files:
+    for name, value, what in files:
+        options = {"_use_new_zipfile_serialization": False} if "legacy" in name else {"pickle_protocol": int(name[-1]) if "_" in name[-2:] else 2}
         torch.save(value, FOLDER / f"{name}.pth", **options)
         rows.append(f"| `{name}.pth` | {what} |")
     write_float8_values(FOLDER / "float8.safetensors")

@@ -6,7 +6,7 @@ For every mechanism of the registry, and softmax with every position rule, in al
 over N pictures of FOLDER (whatever `hydrascope evaluate` takes; default: all) at two sizes; and at three sizes GFLOP of the network, the
 time and peak memory of one forward pass by `hydrascope benchmark` and how much of softmax's weight lies near the query by `hydrascope
 diagnose` of the bundled photographs. --only takes names of both and leaves the other rows as they are. What takes more than 240 seconds
-(evaluate ten times as many) is stopped and says so. A row is written when it is there. Nothing else should run while costs are measured.
+(evaluate ten times as many) is stopped and says so. A row is written when it is there. Nothing else should run meanwhile.
 """
 
 import argparse
@@ -71,20 +71,16 @@ def measure(program: Path, name: str, rules: list[str], row: Json, arguments: ar
     for label, size in SIZES.items():
         at_size = [*chosen, "--img-size", size]
         cells = row["sizes"].setdefault(label, {})
-        if "costs" in arguments.measure:
-            info = ask([program, "models", "info", *at_size])
-            rounds = 2 if label == LARGEST else 10
-            speed = ask([program, "benchmark", *at_size, "--warmup", 1, "--iters", rounds, "--precision", "float32"])
-            cells |= {"gflops": value(info, "gflops_per_image"), "ms": speed, "peak_memory_mb": speed}
-            if not isinstance(speed, str):
-                cells["ms"] = speed["rows"][0]["ms_p50"]
-                cells["peak_memory_mb"] = speed["rows"][0]["peak_memory_bytes"] / 1e6
-        if "near_mass" in arguments.measure:
-            count = {"224x224": 5, "512x512": 2}.get(label, 1)
-            cells["near_mass"] = near_mass(ask([program, "diagnose", ROOT / "assets" / "images", *at_size, "--limit-images", count]))
-        if "top1" in arguments.measure and label != LARGEST:
-            score = ask([program, "evaluate", *data, *at_size], 10 * LIMIT)
-            cells["top1"] = value(score, "top1")
+        info = ask([program, "models", "info", *at_size])
+        rounds = 2 if label == LARGEST else 10
+        speed = ask([program, "benchmark", *at_size, "--warmup", 1, "--iters", rounds, "--precision", "float32"])
+        cells |= {"gflops": value(info, "gflops_per_image"), "ms": speed, "peak_memory_mb": speed}
+        if not isinstance(speed, str):
+            cells |= {"ms": speed["rows"][0]["ms_p50"], "peak_memory_mb": speed["rows"][0]["peak_memory_bytes"] / 1e6}
+        count = {"224x224": 5, "512x512": 2}.get(label, 1)
+        cells["near_mass"] = near_mass(ask([program, "diagnose", ROOT / "assets" / "images", *at_size, "--limit-images", count]))
+        if label != LARGEST:
+            cells["top1"] = value(ask([program, "evaluate", *data, *at_size], 10 * LIMIT), "top1")
     print(json.dumps(row), flush=True)
     return row
 
@@ -141,8 +137,6 @@ def main() -> None:
     parser.add_argument("--labels-csv", help="passed on to `hydrascope evaluate`")
     parser.add_argument("--pictures", type=int, help="evaluate so many pictures, evenly spread")
     parser.add_argument("--build", type=Path, default=PROGRAM.parent)
-    parser.add_argument("--measure", nargs="+", choices=["costs", "top1", "near_mass"], default=["costs", "top1", "near_mass"],
-                        help="costs, for which nothing else may run, or top-1 and near mass; what was there stays")
     parser.add_argument("--only", nargs="+", help="measure these, on the machine of the others, whose rows stay")
     parser.add_argument("--from-json", action="store_true", help="only write the text again")
     arguments = parser.parse_args()
