@@ -1,4 +1,5 @@
-"""Makes tests/data/goldens/*.safetensors: timm's answers for models and inputs C++ can rebuild; and
+"""Makes tests/data/goldens/*.safetensors: timm's answers for models and inputs C++ can rebuild; tests/data/positions/*.safetensors: the same
+for models with position rules, `Eva` with rotary embeddings (RoPE-ViT, DINOv3) and `VisionTransformerRelPos`; and
 assets/self_test.safetensors: timm's answers for the bundled pictures.
 
     python scripts/make/make_goldens.py [--only WORD]
@@ -7,6 +8,7 @@ Needs torch, timm, numpy, Pillow and safetensors; the versions used stand in eve
 and position-embedding resampling are timm's (https://github.com/huggingface/pytorch-image-models, Apache-2.0). Logits are computed in
 float64 and stored as float32, so that they depend neither on the BLAS nor on the number of threads; how far timm's own float32 run is
 from them is in the metadata and says what tolerance is fair. Format of the files, generator of weights and inputs: tests/data/goldens/README.md.
+The metadata of positions list names and shapes, too, so that the test writes the checkpoint as timm would and opens it.
 """
 
 import argparse
@@ -23,7 +25,7 @@ import torch
 from PIL import Image
 from safetensors.torch import load_file
 from timm.data import create_transform
-from timm.layers import resample_abs_pos_embed
+from timm.layers import resample_abs_pos_embed, resize_rel_pos_bias_table
 
 from deterministic_weights import deterministic
 from safetensors_writer import write_safetensors
@@ -92,28 +94,58 @@ CASES = [
     small("wide_to_tall", img_size=(96, 48), weights_img_size=(64, 96)),
 ]
 
+SMALL_POSITIONS = {"embed_dim": 48, "depth": 2, "num_heads": 3, "num_classes": 10}
+POSITIONS_VERSION = "1.0.31"
+ROPE = "vit_small_patch16_rope"
+DINOV3 = "vit_small_patch16_dinov3"
+DINOV3_PLUS = "vit_small_plus_patch16_dinov3"
+RELPOS = "vit_relpos_small_patch16_224"
+RELPOS_CLS = "vit_relpos_medium_patch16_cls_224"
 
-def deterministic_state(template: torch.nn.Module, seed: int) -> dict[str, torch.Tensor]:
-    return {name: torch.from_numpy(deterministic(name, tuple(tensor.shape), seed)) for name, tensor in template.state_dict().items()}
+
+def placed(name: str, arch: str, img_size: Size = (64, 64), trained: Size = (64, 64), **kwargs: Any) -> Case:
+    """A model of two thin blocks with a rule of positions."""
+    return Case(f"positions/{name}", arch, img_size, {**SMALL_POSITIONS, **kwargs}, trained, batch=2)
 
 
-def resample_positions(model: torch.nn.Module, weights: dict[str, torch.Tensor], trained: Size) -> None:
-    """The position embedding at the model's size, out of that of pictures of `trained` pixels, as timm does."""
-    weights["pos_embed"] = resample_abs_pos_embed(
-        weights["pos_embed"], new_size=model.patch_embed.grid_size,
-        old_size=tuple(edge // size for edge, size in zip(trained, model.patch_embed.patch_size)),
-        num_prefix_tokens=0 if model.no_embed_class else model.num_prefix_tokens,
-    )
+POSITIONS = [
+    placed("rope", f"{ROPE}_224"), placed("rope_resized", f"{ROPE}_224", (96, 160)), placed("rope_ape", f"{ROPE}_ape_224"),
+    placed("rope_ape_resized", f"{ROPE}_ape_224", (96, 160)), placed("rope_mixed", f"{ROPE}_mixed_224"),
+    placed("rope_mixed_resized", f"{ROPE}_mixed_224", (160, 96)), placed("rope_mixed_ape", f"{ROPE}_mixed_ape_224"),
+    placed("dinov3", DINOV3), placed("dinov3_resized", DINOV3, (96, 160)), placed("dinov3_qkvb", f"{DINOV3}_qkvb"),
+    placed("dinov3_plus", DINOV3_PLUS), placed("dinov3_plus_resized", DINOV3_PLUS, (96, 160)),
+    placed("dinov3_plus_qkvb", f"{DINOV3_PLUS}_qkvb"), placed("eva02", "eva02_tiny_patch14_224", (56, 56), trained=(56, 56)),
+    placed("eva02_resized", "eva02_tiny_patch14_224", (84, 140), trained=(56, 56)),
+    placed("eva02_base", "eva02_base_patch14_224", (56, 56), trained=(56, 56)), placed("beit", "beit_base_patch16_224"),
+    placed("beit_resized", "beit_base_patch16_224", (96, 160)), placed("relpos_mlp", RELPOS),
+    placed("relpos_mlp_resized", RELPOS, (96, 160)), placed("relpos_mlp_cls", RELPOS_CLS, rel_pos_dim=20),
+    placed("relpos_mlp_shared", "vit_srelpos_small_patch16_224", rel_pos_dim=20),
+    placed("relpos_bias", RELPOS, rel_pos_type="bias"), placed("relpos_bias_resized", RELPOS, (48, 64), rel_pos_type="bias"),
+    placed("relpos_bias_cls", RELPOS_CLS, rel_pos_type="bias"),
+]
+
+
+def weights_of(case: Case) -> dict[str, torch.Tensor]:
+    """At the size they are made for, by timm's names, float32."""
+    if case.bundled_weights:
+        return {name: tensor.float() for name, tensor in load_file(BUNDLED).items()}
+    template = timm.create_model(case.arch, img_size=case.trained_size, **case.kwargs)
+    return {name: torch.from_numpy(deterministic(name, tensor.shape, SEED)) for name, tensor in template.state_dict().items()}
 
 
 def build(case: Case) -> torch.nn.Module:
-    """The model at `case.img_size`, of float32 weights of `case.trained_size`."""
+    """The model at `case.img_size`, its positions resampled as timm does."""
     model = timm.create_model(case.arch, img_size=case.img_size, **case.kwargs)
-    if case.bundled_weights:
-        weights = {name: tensor.float() for name, tensor in load_file(BUNDLED).items()}
-    else:
-        weights = deterministic_state(timm.create_model(case.arch, img_size=case.trained_size, **case.kwargs), SEED)
-    resample_positions(model, weights, case.trained_size)
+    weights = weights_of(case)
+    if "pos_embed" in weights:
+        weights["pos_embed"] = resample_abs_pos_embed(
+            weights["pos_embed"], new_size=model.patch_embed.grid_size,
+            old_size=tuple(edge // size for edge, size in zip(case.trained_size, model.patch_embed.patch_size)),
+            num_prefix_tokens=0 if model.no_embed_class else model.num_prefix_tokens,
+        )
+    for name, own in model.state_dict().items():
+        if name.endswith("relative_position_bias_table"):
+            weights[name] = resize_rel_pos_bias_table(weights[name], model.patch_embed.grid_size, own.shape)
     model.load_state_dict(weights, strict=True)
     return model.eval()
 
@@ -161,6 +193,19 @@ def make_case(case: Case) -> tuple[Tensors, dict[str, str]]:
     }
 
 
+def make_positions(case: Case) -> tuple[Tensors, dict[str, str]]:
+    if timm.__version__ != POSITIONS_VERSION:
+        raise SystemExit(f"expected timm {POSITIONS_VERSION}, found {timm.__version__}")
+    torch.set_num_threads(1)
+    shape = (case.batch, 3, *case.img_size)
+    logits, float32_error = float32_and_float64(build(case), torch.from_numpy(deterministic("input", shape, SEED)))
+    return {"logits": logits}, {
+        **versions(), "arch": case.arch, "model_args": json.dumps({**SMALL_POSITIONS, "img_size": list(case.trained_size)}),
+        "input_shape": json.dumps(shape), "tensors": json.dumps({name: list(value.shape) for name, value in weights_of(case).items()}),
+        "seed": str(SEED), "float32_error": f"{float32_error:.3g}",
+    }
+
+
 def make_self_test() -> tuple[Tensors, dict[str, str]]:
     """The bundled model on the bundled pictures: Pillow decodes and resizes, timm does the rest.
 
@@ -184,13 +229,13 @@ def main() -> None:
     parser.add_argument("--only", default="", metavar="WORD", help="cases whose name holds this word")
     arguments = parser.parse_args()
     makers = {case.name: partial(make_case, case) for case in CASES}
-    makers["self_test"] = make_self_test
+    makers |= {"self_test": make_self_test, **{case.name: partial(make_positions, case) for case in POSITIONS}}
     for name, make in makers.items():
         if arguments.only not in name:
             continue
         with torch.no_grad():
             tensors, metadata = make()
-        path = SELF_TEST if name == "self_test" else GOLDENS / f"{name}.safetensors"
+        path = SELF_TEST if name == "self_test" else (GOLDENS.parent if "/" in name else GOLDENS) / f"{name}.safetensors"
         write_safetensors(path, tensors, metadata)
         print(f"{name:28} {path.stat().st_size:>7} bytes  logits std {float(tensors['logits'].std()):7.3f}  "
               f"float32 error {metadata['float32_error']}", flush=True)
