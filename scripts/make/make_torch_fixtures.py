@@ -1,9 +1,14 @@
-"""Files of torch.save for tests/model/checkpoint/formats/torch/torch_pickle_test.cpp.
+"""Files of torch.save and of the safetensors library for tests/model/checkpoint.
 
-    python scripts/make/make_torch_fixtures.py
+    python scripts/make/make_torch_fixtures.py        # needs torch, timm, numpy and safetensors
 
-Writes tests/data/torch/*.pth, float8.safetensors and README.md. Every tensor is `ramp(k, shape)`: element i (row-major) is i / 8 - k, which
-every float type below holds exactly. To write the two hostile files executes nothing. Needs torch and numpy.
+- tests/data/torch/*.pth, float8.safetensors and README.md. Every tensor is `ramp(k, shape)`: element i (row-major) is i / 8 - k, which every
+  float type below holds exactly. To write the two hostile files executes nothing.
+- tests/data/checkpoints/*.pth: what training programs leave behind, of a very small ViT. Weights are those of deterministic_weights.py, rounded
+  to float16, so that C++ can make them again: seed 1, and seed 2 for the moving average. Names are timm's
+  (https://github.com/huggingface/pytorch-image-models, Apache-2.0).
+- tests/data/safetensors/library.safetensors: every dtype that torch has a name for, a scalar, an empty tensor, names that are not ASCII, and
+  metadata. safetensors_writer_test.cpp reads it and writes it again.
 """
 
 import argparse
@@ -21,10 +26,19 @@ import types
 from pathlib import Path
 
 import numpy
+import safetensors
 import torch
+from safetensors.torch import save_file
+from timm.models.vision_transformer import VisionTransformer
 from torch import nn
 
-FOLDER = Path(__file__).resolve().parents[2] / "tests" / "data" / "torch"
+from deterministic_weights import deterministic
+
+DATA = Path(__file__).resolve().parents[2] / "tests" / "data"
+FOLDER = DATA / "torch"
+FLOATS = ("float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "complex64")
+INTEGERS = ("int64", "int32", "int16", "int8", "uint8", "bool", "uint16", "uint32", "uint64")
+LEGACY = {"_use_new_zipfile_serialization": False}
 
 README = """# Files of torch.save
 
@@ -226,8 +240,30 @@ class Eval:
         return eval, ("open('hydrascope_executed_a_pickle', 'w')",)
 
 
+def write_library_file() -> None:
+    values = torch.tensor([[0.0, 1.0, -2.5], [3.0, 0.5, 96.0]])
+    whole = values.abs().to(torch.uint8)
+    tensors = {name: values.to(getattr(torch, name)) for name in FLOATS} | {name: whole.to(getattr(torch, name)) for name in INTEGERS}
+    tensors |= {"a scalar": torch.tensor(7.25), "nothing": torch.empty(0, 3), 'blöcke.0."é€𝄞"\n': torch.ones(1)}
+    save_file(tensors, DATA / "safetensors" / "library.safetensors", {"written_by": f"safetensors {safetensors.__version__}"})
+
+
+def vit(seed: int, prefix: str = "") -> "collections.OrderedDict[str, torch.Tensor]":
+    model = VisionTransformer(img_size=32, patch_size=8, embed_dim=64, depth=1, num_heads=1, mlp_ratio=1, num_classes=5)
+    return collections.OrderedDict((prefix + name, torch.from_numpy(deterministic(name, tensor.shape, seed)).half())
+                                   for name, tensor in model.state_dict().items())
+
+
+def write_checkpoints() -> None:
+    optimizer = {"state": {0: {"step": torch.tensor(3.0)}}, "param_groups": [{"params": [0]}]}
+    saved = {"epoch": 3, "state_dict": vit(1, "module."), "optimizer": optimizer, "args": argparse.Namespace(lr=1e-3, mean=None),
+             "state_dict_ema": vit(2, "module."), "metric": 71.5}
+    torch.save(saved, DATA / "checkpoints" / "timm_training.pth")
+    # facebookresearch/deit saves {"model": ...}; before PyTorch 1.6 it was no zip file.
+    torch.save({"model": vit(1), "epoch": 299}, DATA / "checkpoints" / "deit_legacy.pth", **LEGACY)
+
+
 def main() -> None:
-    FOLDER.mkdir(parents=True, exist_ok=True)
     parameters = {"weight": nn.Parameter(ramp(0, 2, 3)), "bias": nn.Parameter(ramp(1, 3), False)}
     parameters["bias"].note = "an attribute"
     distributed = {"model": nn.DataParallel(linear()).state_dict()}
@@ -266,10 +302,12 @@ def main() -> None:
     ]
     rows = []
     for name, value, what in files:
-        options = {"_use_new_zipfile_serialization": False} if "legacy" in name else {"pickle_protocol": int(name[-1]) if "_" in name[-2:] else 2}
+        options = LEGACY if "legacy" in name else {"pickle_protocol": int(name[-1]) if "_" in name[-2:] else 2}
         torch.save(value, FOLDER / f"{name}.pth", **options)
         rows.append(f"| `{name}.pth` | {what} |")
     write_float8_values(FOLDER / "float8.safetensors")
+    write_library_file()
+    write_checkpoints()
     (FOLDER / "README.md").write_text(README.format(rows="\n".join(rows), torch=torch.__version__, numpy=numpy.__version__))
 
 
