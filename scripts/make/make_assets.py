@@ -26,9 +26,7 @@ MODEL_NAME = "deit_tiny_patch16_224"
 TRANSFORM = {"input_size": [3, 224, 224], "interpolation": "bicubic", "crop_pct": 0.875, "crop_mode": "center",
              "mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
 
-PICTURE_WIDTH = 1920  # at most
-PICTURE_MAX_BYTES = 600_000
-
+PICTURE_WIDTH, PICTURE_MAX_BYTES = 1920, 600_000  # at most
 # Name: photograph, and what of it (left, top, right, bottom), None for all. Each is a picture whose
 # best class the bundled models name.
 PICTURES = {

@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import sys
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -156,14 +155,12 @@ def write_scenes(scenes: list[Scene], output: Path, photographs: Path, soft: boo
     """`photographs`: the folder that the column source is relative to."""
     rows = []
     output.mkdir(parents=True, exist_ok=True)
-    for index, scene in enumerate(scenes):
+    for scene in scenes:
         picture, left, top = draw_scene(scene, soft)
         picture.save(output / scene.file, quality=95, subsampling=0)
         rows.append({"file": scene.file, "class_index": scene.photograph.label, "size": scene.size, "left": left, "top": top,
                      "background": scene.background.name if scene.background else "",
                      "source": scene.photograph.file.relative_to(photographs).as_posix()})
-        if (index + 1) % 100 == 0:
-            print(f"{index + 1} of {len(scenes)}", file=sys.stderr)
     # Last: a folder with labels.csv is complete.
     write_table(output, rows)
 
@@ -189,12 +186,6 @@ def write_table(output: Path, rows: list[dict[str, str | int]]) -> None:
         writer.writerows(rows)
 
 
-def size_word(word: str) -> str:
-    if word == FILL or (word.isdecimal() and 1 <= int(word) <= HEIGHT):
-        return word
-    raise argparse.ArgumentTypeError(f"expected 1 to {HEIGHT} pixels or {FILL}, found {word}")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("output", type=Path)
@@ -202,7 +193,7 @@ def main() -> None:
     parser.add_argument("--backgrounds", type=Path)
     parser.add_argument("--natural", type=Path, help="instead of the two: photographs to enlarge, with objects.csv")
     parser.add_argument("--count", type=int, default=500)
-    parser.add_argument("--sizes", type=size_word, nargs="+", default=["150", "299", "600"])
+    parser.add_argument("--sizes", nargs="+", default=["150", "299", "600"], choices=[FILL, *map(str, range(1, HEIGHT + 1))], metavar="SIZE")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--soft", action="store_true", help="photographs without hard edges")
     arguments = parser.parse_args()
