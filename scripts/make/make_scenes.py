@@ -193,10 +193,12 @@ def main() -> None:
     parser.add_argument("--backgrounds", type=Path)
     parser.add_argument("--natural", type=Path, help="instead of the two: photographs to enlarge, with objects.csv")
     parser.add_argument("--count", type=int, default=500)
-    parser.add_argument("--sizes", nargs="+", default=["150", "299", "600"], choices=[FILL, *map(str, range(1, HEIGHT + 1))], metavar="SIZE")
+    parser.add_argument("--sizes", nargs="+", default=["150", "299", "600"])
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--soft", action="store_true", help="photographs without hard edges")
     arguments = parser.parse_args()
+    if not all(size == FILL or size.isdecimal() and 1 <= int(size) <= HEIGHT for size in arguments.sizes):
+        parser.error(f"--sizes are 1 to {HEIGHT} pixels or {FILL}")
     if Image is None:
         parser.error("Pillow is needed: python -m pip install pillow")
     if not arguments.natural and not (arguments.photographs and arguments.backgrounds):

@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""Writes what timm builds under each of its names for vision transformers: tests/data/architectures.json with all of it,
-and model/config/timm_models.inc with what a checkpoint's reader needs: heads, eps, pooling, or the parts that are lacking.
+"""Writes what timm builds under each of its names for vision transformers: tests/data/architectures.json with all of it, and
+model/config/timm_models.inc with what a checkpoint's reader needs: heads, eps, pooling, or the parts that are lacking.
 
-Every number is read off the modules that timm makes (on the meta device: no memory, no weights) and off its
-pretrained configuration, so that tests/model/config/architectures_test.cpp compares our tables with timm itself.
+    python scripts/make/make_timm_architectures.py        # torch, timm 1.0.31
 
-    python -m venv venv && venv/bin/pip install torch timm==1.0.31
-    venv/bin/python scripts/make/make_timm_architectures.py
+Every number is read off the modules that timm makes (on the meta device: no memory, no weights) and off its pretrained configuration, so
+that tests/model/config/architectures_test.cpp compares our tables with timm itself.
 """
 import json
 import pathlib

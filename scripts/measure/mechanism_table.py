@@ -160,11 +160,10 @@ def main() -> None:
             result["rows"] = [other for other in result["rows"] if other["name"] != name] + [row]
             raw.write_text(json.dumps(result, indent=1) + "\n")
     result = json.loads(raw.read_text())
-    doctor = result["doctor"]
+    doctor, pictures = result["doctor"], result["pictures"]
     measured = sorted(result["rows"], key=by_top1)
     mechanisms = [row for row in measured if row["name"] in names]
     with_rules = [row for row in measured if row["name"] in rules]
-    pictures = result["pictures"]
     of_pictures = f"{pictures} pictures (a standard error of up to {50 / pictures ** 0.5:.0f} points) of " if pictures else ""
     text = f"""# Attention mechanisms
 
