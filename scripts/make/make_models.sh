@@ -57,8 +57,8 @@ list_exit_pictures() {
 # calibrate FILE DELTA: keeps the threshold in the file.
 calibrate() {
   "$program" evaluate "@$output/exits_calibrate.txt" -m "$1" --set no-labels=on --calibrate-exit "$2" --format json >"$1.calibration.json"
-  "$program" convert "$1" "$1.calibrated.safetensors" --force \
-    --exit-threshold "$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["exit_threshold"])' "$1.calibration.json")"
+  "$program" convert "$1" "$1.calibrated.safetensors" --force --set \
+    exit-threshold="$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["exit_threshold"])' "$1.calibration.json")"
   mv "$1.calibrated.safetensors" "$1"
 }
 

@@ -73,7 +73,7 @@ def measure(program: Path, name: str, rules: list[str], row: Json, arguments: ar
         cells = row["sizes"].setdefault(label, {})
         info = ask([program, "models", "info", *at_size])
         rounds = 2 if label == LARGEST else 10
-        speed = ask([program, "benchmark", *at_size, "--warmup", 1, "--iters", rounds, "--precision", "float32"])
+        speed = ask([program, "benchmark", *at_size, "--set", "measure.warmup=1", "--set", f"measure.iters={rounds}", "--precision", "float32"])
         cells |= {"gflops": value(info, "gflops_per_image"), "ms": speed, "peak_memory_mb": speed}
         if not isinstance(speed, str):
             cells |= {"ms": speed["rows"][0]["ms_p50"], "peak_memory_mb": speed["rows"][0]["peak_memory_bytes"] / 1e6}
