@@ -8,7 +8,7 @@ import zlib
 import numpy as np
 from corpus_encoders import RGB, bmp, bmp_rows, png, png_chunk, tiff, tiff_tags
 from corpus_pictures import (
-    ALPHA, BILEVEL, CMYK, COLOUR, DEEP_GREY, GREY_PICTURE, INDEXED, TRANSPARENT, deep_colours, encode, photo, turned,
+    ALPHA, BILEVEL, CMYK, COLOUR, DEEP_GREY, GREY_PICTURE, INDEXED, deep_colours, encode, photo, turned,
 )
 from PIL import Image
 
