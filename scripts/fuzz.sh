@@ -45,39 +45,33 @@ mkdir -p "$build"
   } >"$build/build.log" 2>&1 || { tail -n 30 "$build/build.log" >&2; exit 1; }
 } 9>"$build/.lock"
 
-# Valid files of the target's kind that lie in the repository.
-seeds_of() {
+# Sets `seeds_of`, a command that lists valid files of the target's kind in the repository, and `dictionary`.
+describe() {
+  dictionary=text seeds_of=(true)
   case $1 in
-    safetensors) find tests/data tests/corpus -type f -name '*.safetensors*' ;;
-    torch_file) find tests/data tests/corpus -type f -regex '.*[.]\(pt\|pth\|bin\)' ;;
-    picture | decode) find tests/corpus/pictures -type f ;;
-    video_index) find tests/corpus/videos -type f ;;
-    json | state) find tests/data tests/corpus -type f -name '*.json' ;;
-  esac 2>/dev/null || true
-}
-dictionary_of() {
-  case $1 in
-    safetensors) echo safetensors ;;
-    torch_file | pickle) echo pickle ;;
-    picture | decode) echo picture ;;
-    json | state) echo json ;;
-    *) echo text ;;
+    safetensors) dictionary=safetensors seeds_of=(find tests/data tests/corpus -type f -name '*.safetensors*') ;;
+    torch_file) dictionary=pickle seeds_of=(find tests/data tests/corpus -type f -regex '.*[.]\(pt\|pth\|bin\)') ;;
+    pickle) dictionary=pickle ;;
+    picture | decode) dictionary=picture seeds_of=(find tests/corpus/pictures -type f) ;;
+    video_index) seeds_of=(find tests/corpus/videos -type f) ;;
+    json | state) dictionary=json seeds_of=(find tests/data tests/corpus -type f -name '*.json') ;;
   esac
 }
 
 fuzz() {
-  local target=$1 most=16384 work findings seeds log status=0
+  local target=$1 most=16384 work findings seeds log status=0 dictionary seeds_of
+  describe "$target"
   work=$build/corpus/$target findings=$build/findings/$target seeds=$build/seeds/$target log=$build/$target.log
   rm -rf "$findings" "$seeds"
   mkdir -p "$work" "$findings" "$seeds"
   while read -r file; do
     [ "$(stat -c %s "$file")" -gt $most ] || cp "$file" "$seeds/$(sha256sum <"$file" | cut -c1-16)"
-  done < <(seeds_of "$target")
+  done < <("${seeds_of[@]}" 2>/dev/null)
   local known=("tests/fuzz/corpus/$target" "$seeds")
   [ ! -d "tests/fuzz/findings/$target" ] || known+=("tests/fuzz/findings/$target")
   ASAN_SYMBOLIZER_PATH=$(command -v llvm-symbolizer || true) UBSAN_OPTIONS=print_stacktrace=1 ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=0 \
     "$build/${target}_fuzz" -max_total_time="$seconds" -timeout=10 -report_slow_units=1000 -rss_limit_mb=2048 -max_len=$most -print_final_stats=1 \
-    -dict="tests/fuzz/dictionaries/$(dictionary_of "$target").dict" -artifact_prefix="$findings/" "$work" "${known[@]}" \
+    -dict="tests/fuzz/dictionaries/$dictionary.dict" -artifact_prefix="$findings/" "$work" "${known[@]}" \
     >"$log" 2>&1 || status=$?
   # The last line of progress that says what was reached: "#123	REDUCE cov: 45 ft: 67 ...".
   awk -v target="$target" '
@@ -99,7 +93,7 @@ fuzz() {
   grep -m1 -A12 -E 'ERROR: |runtime error|broken invariant|Assertion|terminate called' "$log" >&2 || tail -n 15 "$log" >&2
   return 1
 }
-export -f fuzz seeds_of dictionary_of
+export -f fuzz describe
 export build seconds
 printf '%-14s %12s %8s %8s\n' target executions edges features
 status=0

@@ -35,6 +35,6 @@ if [ "${1:-}" != --without-tutorials ]; then
 fi
 "$environment/bin/python" -B docs/site/stage.py "$build/hydrascope" "$out" "${options[@]}"
 "$environment/bin/pygmentize" -S default -f html -a .codehilite >"$out/pages/code.css"
-"$environment/bin/mkdocs" --quiet build --set on-error=fail --config-file "$out/mkdocs.yml"
+"$environment/bin/mkdocs" --quiet build --strict --config-file "$out/mkdocs.yml"
 "$environment/bin/python" -B docs/site/check.py "$out/site"
 echo "site: $out/site/index.html" >&2

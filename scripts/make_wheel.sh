@@ -37,9 +37,7 @@ rm -f "$package"/lib/libhydrascope.so*
 mv "$work/library" "$package/lib/libhydrascope.so.0"
 cp "$build/libhydrascope.json" "$package/lib/"
 run_path() { "$tools/bin/patchelf" --force-rpath --set-rpath "$1" "$2"; }
-for program in engine trainer; do
-  run_path '$ORIGIN/../../lib/hydrascope:$ORIGIN/../../../torch/lib' "$package/libexec/hydrascope/hydrascope-$program"
-done
+for program in "$package"/libexec/hydrascope/hydrascope-{engine,trainer}; do run_path '$ORIGIN/../../lib/hydrascope:$ORIGIN/../../../torch/lib' "$program"; done
 run_path '$ORIGIN/hydrascope:$ORIGIN/../../torch/lib' "$package/lib/libhydrascope.so.0"
 
 info=$stage/hydrascope-$version.dist-info

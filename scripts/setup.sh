@@ -25,11 +25,7 @@ need_package() {
   # A line for each architecture that has it.
   dpkg-query -W -f '${db:Status-Status}\n' "$1" 2>/dev/null | grep -qx installed || wanted+=("$1")
 }
-need_command c++ g++
-need_command cmake cmake
-need_command ninja ninja-build
-need_command git git
-need_command python3 python3
+for pair in c++:g++ cmake:cmake ninja:ninja-build git:git python3:python3; do need_command "${pair%%:*}" "${pair##*:}"; done
 if [ "${1:-}" = tests ]; then
   need_command clang-format-14 clang-format-14
   python3 -c 'import ensurepip' >/dev/null 2>&1 || wanted+=(python3-venv)  # scripts/make_site.sh
@@ -138,22 +134,18 @@ fetch() {
     say "fetching $name $version"
     requirement=$(mktemp)
     printf '%s==%s --hash=sha256:%s\n' "$name" "$version" "$sha256" >"$requirement"
-    local attempt done=no
+    local attempt
     for attempt in 1 2 3; do
       # The platform is named so that every Python fetches the one wheel that is pinned.
-      if "${pip_command[@]}" download --quiet --disable-pip-version-check --no-deps --only-binary=:all: \
-        --python-version 3.12 --implementation cp \
-        --platform manylinux_2_28_x86_64 --platform manylinux_2_27_x86_64 --platform manylinux_2_25_x86_64 \
+      "${pip_command[@]}" download --quiet --disable-pip-version-check --no-deps --only-binary=:all: --python-version 3.12 \
+        --implementation cp --platform manylinux_2_28_x86_64 --platform manylinux_2_27_x86_64 --platform manylinux_2_25_x86_64 \
         --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64 --platform any \
-        --require-hashes -r "$requirement" -d "$cache/wheels" >&2; then
-        done=yes
-        break
-      fi
+        --require-hashes -r "$requirement" -d "$cache/wheels" >&2 && break
       say "attempt $attempt for $name failed"
     done
     rm -f "$requirement"
-    [ $done = yes ] || return 1
     file=$(find "$cache/wheels" -maxdepth 1 -name "${name//-/_}-$version-*.whl" | head -n 1)
+    [ -n "$file" ] || return 1
   fi
   printf '%s\n' "$file"
 }

@@ -3,46 +3,39 @@
     ctest --output-junit FILE.xml --test-output-size-passed 1000000 ...
     python3 scripts/skipped_tests.py FILE.xml [--strict] [--allow 'TEST | REASON']
 
-Programs that run many tests in one process say in their output what they skip; the rest is a test of
-its own. What may be skipped is in tests/allowed_skips.txt: a line per rule, `test | reason | why`, the
-first two with the wildcards of a shell; --allow adds one, for builds that lack something on purpose.
-Without --set on-error=fail an unlisted skip is only marked.
+Programs that run many tests in one process say in their output what they skip; the rest is a test of its own. What may be skipped is in
+tests/allowed_skips.txt: a line per rule, `test | reason | why`, the first two with the wildcards of a shell; --allow adds one, for builds
+that lack something on purpose. Without --strict an unlisted skip is only marked.
 """
 
 from __future__ import annotations
 
 import argparse
-import fnmatch
 import re
 import sys
 import xml.etree.ElementTree
 from collections import defaultdict
-from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import NamedTuple
 
 ALLOWED = Path(__file__).resolve().parents[1] / "tests" / "allowed_skips.txt"
 # The lines that gtest prints of a test that skips itself; the reason may have several lines.
 GTEST_SKIP = re.compile(
-    r"^[^\n]+:\d+: Skipped\n(?P<reason>.*?)\n*^\[  SKIPPED \] (?P<test>\S+) \(\d+ ms\)$",
-    re.MULTILINE | re.DOTALL,
-)
+    r"^[^\n]+:\d+: Skipped\n(?P<reason>.*?)\n*^\[  SKIPPED \] (?P<test>\S+) \(\d+ ms\)$", re.MULTILINE | re.DOTALL)
 
 
-@dataclass(frozen=True)
-class Skip:
+class Skip(NamedTuple):
     test: str
     reason: str
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(NamedTuple):
     test: str
     reason: str
 
     def allows(self, skip: Skip) -> bool:
-        return fnmatch.fnmatchcase(skip.test, self.test) and fnmatch.fnmatchcase(
-            skip.reason, self.reason
-        )
+        return fnmatchcase(skip.test, self.test) and fnmatchcase(skip.reason, self.reason)
 
 
 def read_rules(text: str) -> list[Rule]:
@@ -67,9 +60,7 @@ def read_skips(junit: str) -> list[Skip]:
     for case in xml.etree.ElementTree.fromstring(junit).iter("testcase"):
         name = case.get("name", "")
         output = case.findtext("system-out") or ""
-        inside = [
-            Skip(found["test"], one_line(found["reason"])) for found in GTEST_SKIP.finditer(output)
-        ]
+        inside = [Skip(found["test"], one_line(found["reason"])) for found in GTEST_SKIP.finditer(output)]
         if inside:
             is_alone = len(inside) == 1 and case.find("skipped") is not None
             skips += [Skip(name, inside[0].reason)] if is_alone else inside
@@ -84,21 +75,18 @@ def report(skips: list[Skip], rules: list[Rule]) -> tuple[list[str], list[Skip]]
     unexpected = [skip for skip in skips if not any(rule.allows(skip) for rule in rules)]
     by_reason = defaultdict(list)
     for skip in skips:
-        by_reason[skip.reason].append(skip)
+        by_reason[skip.reason].append(skip.test + (" (UNEXPECTED)" if skip in unexpected else ""))
     lines = [f"skipped: {len(skips)} tests"]
-    for reason, found in sorted(by_reason.items()):
-        names = [skip.test + (" (UNEXPECTED)" if skip in unexpected else "") for skip in found]
-        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-        lines.append(f"  {len(found):4}  {reason}: {shown}")
+    for reason, names in sorted(by_reason.items()):
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        lines.append(f"  {len(names):4}  {reason}: {', '.join(names[:3])}{more}")
     return lines, unexpected
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("junit", type=Path, help="what ctest wrote with --output-junit")
-    parser.add_argument("--set", "on-error=fail", action="store_true", help="an unlisted skip is a failure")
+    parser.add_argument("--strict", action="store_true", help="an unlisted skip is a failure")
     parser.add_argument("--allow", metavar="RULE", help="one more rule: test | reason")
     arguments = parser.parse_args()
     rules = read_rules(ALLOWED.read_text())

@@ -20,7 +20,7 @@ run_tests() {
   shift
   ctest --test-dir "$folder" --output-on-failure -j "$(nproc)" --output-junit tests.xml \
     --test-output-size-passed 1000000 "$@" || status=$?
-  python3 scripts/skipped_tests.py "$folder/tests.xml" --set on-error=fail ${allow:+--allow "$allow"} || status=1
+  python3 scripts/skipped_tests.py "$folder/tests.xml" --strict ${allow:+--allow "$allow"} || status=1
   return $status
 }
 

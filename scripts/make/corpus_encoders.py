@@ -29,24 +29,16 @@ def packed_rows(samples: np.ndarray, depth: int) -> list[bytes]:
     return [np.packbits(row).tobytes() for row in bits]
 
 
-def png(
-    samples: np.ndarray, depth: int, colour: int, *, interlaced: bool = False, chunks: bytes = b"",
-    split: int = 0,
-) -> bytes:
+def png(samples: np.ndarray, depth: int, colour: int, *, interlaced: bool = False, chunks: bytes = b"", split: int = 0) -> bytes:
     """`samples`: (H, W) or (H, W, C). `chunks` stand before the data, which `split` cuts into IDATs of that length."""
     samples = samples.reshape(*samples.shape[:2], -1)
     height, width = samples.shape[:2]
     parts = [samples[y::dy, x::dx] for x, y, dx, dy in ADAM7] if interlaced else [samples]
-    data = b"".join(
-        b"\0" + row for part in parts if part.shape[1] for row in packed_rows(part, depth)
-    )
-    data = zlib.compress(data, 9)
+    data = zlib.compress(b"".join(b"\0" + row for part in parts if part.shape[1] for row in packed_rows(part, depth)), 9)
     pieces = [data[i : i + split] for i in range(0, len(data), split)] if split else [data]
     header = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, interlaced)
-    return (
-        b"\x89PNG\r\n\x1a\n" + png_chunk(b"IHDR", header) + chunks
-        + b"".join(png_chunk(b"IDAT", piece) for piece in pieces) + png_chunk(b"IEND", b"")
-    )
+    return (b"\x89PNG\r\n\x1a\n" + png_chunk(b"IHDR", header) + chunks
+            + b"".join(png_chunk(b"IDAT", piece) for piece in pieces) + png_chunk(b"IEND", b""))
 
 
 def tiff(entries: dict[int, list[int] | int], data: list[bytes], order: str = "<", next_directory: int = 0) -> bytes:
@@ -76,16 +68,11 @@ def tiff_tags(width: int, height: int, bits: int, photometric: int, samples: int
     return {**tags, 278: height, **{int(tag[1:]): value for tag, value in more.items()}}
 
 
-def bmp(
-    width: int, height: int, bits: int, rows: bytes, *, compression: int = 0, table: bytes = b"", colours: int = 0,
-    header: int = 40, extra: bytes = b"",
-) -> bytes:
-    """`rows` as they lie in the file; `extra` is what a header longer than 40 bytes has behind these."""
-    start = 14 + header + len(table)
-    information = struct.pack(
-        "<IiiHHIIiiII", header, width, height, 1, bits, compression, len(rows), 2835, 2835, colours, 0
-    )
-    return b"BM" + struct.pack("<IHHI", start + len(rows), 0, 0, start) + information + extra + table + rows
+def bmp(width: int, height: int, bits: int, rows: bytes, *, compression: int = 0, table: bytes = b"", colours: int = 0) -> bytes:
+    """`rows` as they lie in the file."""
+    start = 54 + len(table)
+    information = struct.pack("<IiiHHIIiiII", 40, width, height, 1, bits, compression, len(rows), 2835, 2835, colours, 0)
+    return b"BM" + struct.pack("<IHHI", start + len(rows), 0, 0, start) + information + table + rows
 
 
 def bmp_rows(rows: list[bytes]) -> bytes:

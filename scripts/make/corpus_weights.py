@@ -53,13 +53,11 @@ def timm_models():
     import timm
 
     cases = {
-        "vit": ("vit_tiny_patch16_224", {}),
-        "distilled": ("deit_tiny_distilled_patch16_224", {}),
-        "registers": ("vit_tiny_patch16_224", {"reg_tokens": 3, "init_values": 1e-5, "no_embed_class": True}),
-        "average": ("vit_tiny_patch16_224", {"global_pool": "avg", "class_token": False, "qkv_bias": False}),
-        "grey": ("vit_tiny_patch16_224", {"in_chans": 1}),
+        "vit": {}, "distilled": {}, "registers": {"reg_tokens": 3, "init_values": 1e-5, "no_embed_class": True},
+        "average": {"global_pool": "avg", "class_token": False, "qkv_bias": False}, "grey": {"in_chans": 1},
     }
-    for name, (architecture, more) in cases.items():
+    for name, more in cases.items():
+        architecture = "deit_tiny_distilled_patch16_224" if name == "distilled" else "vit_tiny_patch16_224"
         model = timm.create_model(architecture, dynamic_img_size=True, **SIZES, **more)
         randomise(model)
         yield name, model.eval(), {**SIZES, **more}
@@ -74,10 +72,6 @@ def write_more(weights: Path, model: torch.nn.Module, row, versions: str) -> Non
     from safetensors.torch import save_file
 
     state = {key: value.clone() for key, value in model.state_dict().items()}
-    config = (weights / "timm" / "vit" / "config.json").read_text()
-    for folder in ("trained", "shards"):
-        (weights / folder).mkdir(exist_ok=True)
-        (weights / folder / "config.json").write_text(config)
     beside = {
         "args": argparse.Namespace(output=Path("/out"), lr=1e-3), "mean": np.arange(3.0), "random": np.random.RandomState(0).get_state(),
         "history": defaultdict(list, loss=[1.0]), "when": datetime.datetime(2024, 1, 2), "by_colour": {Colour.RED: Colour.RED},
@@ -104,12 +98,12 @@ def write_more(weights: Path, model: torch.nn.Module, row, versions: str) -> Non
 
 def step_timm(corpus: Path, rows: list, answers: dict) -> None:
     import timm
+    from PIL import Image
     from safetensors.torch import save_file
     from timm.models import save_for_hf
 
     weights = corpus / "weights"
     (weights / "inputs").mkdir(parents=True, exist_ok=True)
-    from PIL import Image
 
     noise = np.random.default_rng(3)
     for name, (height, width) in zip(INPUTS, ((16, 16), (24, 32))):
@@ -129,16 +123,15 @@ def step_timm(corpus: Path, rows: list, answers: dict) -> None:
             continue
         row("timm/vit/pytorch_model.bin", model, f"{versions}, torch.save")
         config = (weights / "timm" / "vit" / "config.json").read_text()
-        for folder in ("torch_1", "torch_2", "safetensors"):
+        for folder in ("torch_1", "torch_2", "safetensors", "trained", "shards"):
             (weights / folder).mkdir(exist_ok=True)
             (weights / folder / "config.json").write_text(config)
         state = {key: value.clone() for key, value in model.state_dict().items()}
-        save_file({key: value.half() for key, value in state.items()}, weights / "safetensors" / "half.safetensors", {"format": "pt"})
-        save_file({key: value.bfloat16() for key, value in state.items()}, weights / "safetensors" / "bfloat16.safetensors")
-        for kind in (torch.float16, torch.bfloat16):
-            rounded = {key: value.to(kind).float() for key, value in state.items()}
+        for file, kind, metadata in (("half", torch.float16, {"format": "pt"}), ("bfloat16", torch.bfloat16, None)):
+            rounded = {key: value.to(kind) for key, value in state.items()}
+            save_file(rounded, weights / "safetensors" / f"{file}.safetensors", metadata)
             model.load_state_dict(rounded)
-            row(f"safetensors/{'half' if kind == torch.float16 else 'bfloat16'}.safetensors", model, "safetensors.torch.save_file")
+            row(f"safetensors/{file}.safetensors", model, "safetensors.torch.save_file")
         model.load_state_dict(state)
         torch.save(state, weights / "torch_2" / "protocol_5.pth", pickle_protocol=5)
         torch.save({"model": state, "epoch": 299}, weights / "torch_2" / "legacy.pth", _use_new_zipfile_serialization=False)
@@ -147,11 +140,9 @@ def step_timm(corpus: Path, rows: list, answers: dict) -> None:
         optimizer.step()
         # The file of timm's CheckpointSaver: weights after the step, and their average under another name.
         module = OrderedDict(("module." + key, value.clone()) for key, value in model.state_dict().items())
-        torch.save(
-            {"epoch": 3, "arch": "vit_tiny_patch16_224", "state_dict": module, "optimizer": optimizer.state_dict(), "version": 2,
-             "args": argparse.Namespace(lr=1e-3, mean=None), "state_dict_ema": state, "metric": 71.5},
-            weights / "torch_2" / "training.pth",
-        )
+        saved = {"epoch": 3, "arch": "vit_tiny_patch16_224", "state_dict": module, "optimizer": optimizer.state_dict(), "version": 2,
+                 "args": argparse.Namespace(lr=1e-3, mean=None), "state_dict_ema": state, "metric": 71.5}
+        torch.save(saved, weights / "torch_2" / "training.pth")
         row("torch_2/training.pth", model, f"{versions}, CheckpointSaver's keys")
         model.load_state_dict(state)
         row("torch_2/training.pth", model, f"{versions}, its average", "--set use-ema=on")
@@ -179,12 +170,9 @@ def transformers_models():
     """Name -> model and image processor."""
     import transformers
 
-    sizes = {
-        "hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16,
-        "image_size": 16, "patch_size": 4, "num_labels": 5,
-    }
-    vit = transformers.ViTConfig(**sizes)
-    deit = transformers.DeiTConfig(**sizes, layer_norm_eps=1e-6)
+    sizes = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16, "image_size": 16, "patch_size": 4,
+             "num_labels": 5}
+    vit, deit = transformers.ViTConfig(**sizes), transformers.DeiTConfig(**sizes, layer_norm_eps=1e-6)
     plain = transformers.ViTImageProcessor(size={"height": 16, "width": 16})
     cropping = transformers.DeiTImageProcessor(size={"height": 20, "width": 20}, crop_size={"height": 16, "width": 16})
     unbiased = transformers.ViTConfig(**sizes, qkv_bias=False, layer_norm_eps=1e-3)
@@ -220,10 +208,8 @@ def step_transformers(corpus: Path, rows: list, answers: dict) -> None:
         picture = Image.open(corpus / "pictures" / "good" / "colour.png").convert("RGB")
         pixels = np.asarray(processor(picture, return_tensors="pt")["pixel_values"][0], dtype=np.float32)
         answers[str(folder.relative_to(corpus))] = pixels
-        rows.append(
-            {"kind": "weights", "file": str(folder.relative_to(corpus)), "by": f"transformers {transformers.__version__}",
-             "arguments": "", **expected, "processed": "pictures/good/colour.png"}
-        )
+        rows.append({"kind": "weights", "file": str(folder.relative_to(corpus)), "by": f"transformers {transformers.__version__}",
+                     "arguments": "", **expected, "processed": "pictures/good/colour.png"})
 
 
 def main() -> None:

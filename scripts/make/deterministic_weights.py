@@ -1,9 +1,8 @@
 """Weights and inputs that two languages can make alike from names, shapes and a seed.
 
-The C++ twin is tests/model/deterministic_weights.h; both follow tests/data/goldens/README.md and
-yield the same bits. Element i of a tensor is `offset + scale * u`, with u in [-1, 1) from the top
-24 bits of splitmix64 (Steele, Lea, Flood 2014, doi 10.1145/2660193.2660195) and (offset, scale)
-from the name.
+The C++ twin is tests/model/deterministic_weights.h; both follow tests/data/goldens/README.md and yield the same bits. Element i of a tensor
+is `offset + scale * u`, with u in [-1, 1) from the top 24 bits of splitmix64 (Steele, Lea, Flood 2014, doi 10.1145/2660193.2660195) and
+(offset, scale) from the name.
 """
 
 import math
@@ -47,11 +46,8 @@ def offset_and_scale(name: str, shape: Sequence[int]) -> tuple[np.float32, np.fl
 
 
 def deterministic(name: str, shape: Sequence[int], seed: int) -> np.ndarray:
-    """The float32 tensor `name`.
-
-    offset and scale are float32 and u has 24 bits, so scale * u is exact in float64: the result
-    does not depend on whether a compiler fuses the multiplication and the addition.
-    """
+    """The float32 tensor `name`. offset and scale are float32 and u has 24 bits, so scale * u is exact in float64: the result does not
+    depend on whether a compiler fuses the multiplication and the addition."""
     state = np.uint64(seed ^ fnv1a64(name)) + np.arange(math.prod(shape), dtype=np.uint64)
     u = (splitmix64(state) >> np.uint64(40)).astype(np.float64) * 2.0**-23 - 1.0
     offset, scale = offset_and_scale(name, shape)

@@ -29,10 +29,7 @@ rm -rf "$folder/include/hwy/tests" "$folder/include/hwy/contrib"
 libraries=$(dirname "$(dpkg -L libgtest-dev | grep '/libgtest\.a$')")
 cp -p "$libraries"/libgtest.a "$libraries"/libgtest_main.a "$libraries"/libgmock.a "$libraries"/libgmock_main.a "$folder/lib/"
 # Under both names and not as links, which do not survive every way of copying.
-cp -p --dereference "$libraries/libhwy.so" "$folder/lib/libhwy.so"
-cp -p --dereference "$libraries/libhwy.so.1" "$folder/lib/libhwy.so.1"
-cp -p --dereference "$libraries/libz.so" "$folder/lib/libz.so"
-cp -p --dereference "$libraries/libz.so" "$folder/lib/libz.so.1"
+for name in libhwy.so libhwy.so.1 libz.so libz.so.1; do cp -p --dereference "$libraries/$name" "$folder/lib/$name"; done
 
 # Debian's own file names places of Debian.
 mkdir -p "$folder/lib/cmake/GTest"

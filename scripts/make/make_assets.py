@@ -2,9 +2,8 @@
 
     python scripts/make/make_assets.py SOURCE_DATA [--out assets]
 
-SOURCE_DATA is the folder that holds `weights/deit_tiny_patch16_224.safetensors`, `photos/*.jpg` and
-`synset_words.txt`. Needs numpy, Pillow and safetensors. The checkpoint's and the labels' bytes
-depend on the source alone; the pictures' also on the version of libjpeg-turbo inside Pillow. Where
+SOURCE_DATA holds `weights/deit_tiny_patch16_224.safetensors`, `photos/*.jpg` and `synset_words.txt`. Needs numpy, Pillow and safetensors.
+The checkpoint's and the labels' bytes depend on the source alone; the pictures' also on the version of libjpeg-turbo inside Pillow. Where
 everything comes from and under which licence: assets/NOTICE.
 """
 
@@ -24,18 +23,10 @@ from safetensors_writer import write_safetensors
 MODEL_NAME = "deit_tiny_patch16_224"
 
 # DeiT's own evaluation: shorter side to 256, centre crop of 224.
-TRANSFORM = {
-    "input_size": [3, 224, 224],
-    "interpolation": "bicubic",
-    "crop_pct": 0.875,
-    "crop_mode": "center",
-    "mean": [0.485, 0.456, 0.406],
-    "std": [0.229, 0.224, 0.225],
-}
+TRANSFORM = {"input_size": [3, 224, 224], "interpolation": "bicubic", "crop_pct": 0.875, "crop_mode": "center",
+             "mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
 
-PICTURE_WIDTH = 1920  # at most
-PICTURE_MAX_BYTES = 600_000
-
+PICTURE_WIDTH, PICTURE_MAX_BYTES = 1920, 600_000  # at most
 # Name: photograph, and what of it (left, top, right, bottom), None for all. Each is a picture whose
 # best class the bundled models name.
 PICTURES = {
@@ -49,23 +40,15 @@ PICTURES = {
 
 def make_checkpoint(source: Path, target: Path) -> None:
     """Rounds the float32 weights to float16."""
-    parent_sha256 = hashlib.sha256(source.read_bytes()).hexdigest()
     tensors: dict[str, np.ndarray] = {}
     for name, tensor in load_file(source).items():
         tensors[name] = tensor.astype(np.float16)
         if not np.isfinite(tensors[name]).all():
             raise ValueError(f"{name}: a value does not fit into float16")
     metadata = {
-        "format": "pt",
-        "hydrascope.schema": "1",
-        "arch": MODEL_NAME,
-        "attention": "softmax",
-        "img_size": "224",
-        "num_classes": "1000",
-        "transform": json.dumps(TRANSFORM, separators=(",", ":")),
-        "labels": "imagenet1k",
-        "license": "apache-2.0",
-        "parent_sha256": parent_sha256,
+        "format": "pt", "hydrascope.schema": "1", "arch": MODEL_NAME, "attention": "softmax", "img_size": "224", "num_classes": "1000",
+        "transform": json.dumps(TRANSFORM, separators=(",", ":")), "labels": "imagenet1k", "license": "apache-2.0",
+        "parent_sha256": hashlib.sha256(source.read_bytes()).hexdigest(),
         # The script's place when the file was made: the converted models name the file by its SHA-256.
         "created_by": "hydrascope scripts/make_assets.py",
     }
@@ -95,15 +78,9 @@ def make_picture(source: Path, box: tuple[int, int, int, int] | None, target: Pa
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "source_data", type=Path, help="folder with weights/, photos/, synset_words.txt"
-    )
-    parser.add_argument(
-        "--out", type=Path, default=Path(__file__).resolve().parents[2] / "assets"
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("source_data", type=Path, help="folder with weights/, photos/, synset_words.txt")
+    parser.add_argument("--out", type=Path, default=Path(__file__).resolve().parents[2] / "assets")
     arguments = parser.parse_args()
     source, out = arguments.source_data, arguments.out
 

@@ -44,7 +44,7 @@ def write_pictures() -> tuple[list[dict], dict]:
     import numpy as np
     from PIL import Image
 
-    rows, answers, other, not_read = [], {}, made.instead() | forms.instead(), made.NOT_READ | forms.NOT_READ
+    rows, answers, other, not_read = [], {}, made.instead() | forms.instead(), forms.NOT_READ
     odd = {**made.odd_jpegs(), **made.odd_pngs(), **made.odd_others(), **forms.tiff_forms(), **forms.orientations(), **forms.ends()}
     kinds = {"good": made.good(), "odd": odd}
     for kind, files in kinds.items():

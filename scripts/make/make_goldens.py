@@ -1,14 +1,14 @@
-"""Makes tests/data/goldens/*.safetensors: timm's answers for models and inputs C++ can rebuild; and
+"""Makes tests/data/goldens/*.safetensors: timm's answers for models and inputs C++ can rebuild; tests/data/positions/*.safetensors: the same
+for models with position rules, `Eva` with rotary embeddings (RoPE-ViT, DINOv3) and `VisionTransformerRelPos`; and
 assets/self_test.safetensors: timm's answers for the bundled pictures.
 
     python scripts/make/make_goldens.py [--only WORD]
 
-Needs torch, timm, numpy, Pillow and safetensors; the versions used stand in every file's metadata.
-Runs on the CPU in two minutes. Models and position-embedding resampling are timm's
-(https://github.com/huggingface/pytorch-image-models, Apache-2.0). Logits are computed in float64
-and stored as float32, so that they depend neither on the BLAS nor on the number of threads; how far
-timm's own float32 run is from them is in the metadata and says what tolerance is fair. The format
-of the files and the generator of weights and inputs: tests/data/goldens/README.md.
+Needs torch, timm, numpy, Pillow and safetensors; the versions used stand in every file's metadata. Runs on the CPU in two minutes. Models
+and position-embedding resampling are timm's (https://github.com/huggingface/pytorch-image-models, Apache-2.0). Logits are computed in
+float64 and stored as float32, so that they depend neither on the BLAS nor on the number of threads; how far timm's own float32 run is
+from them is in the metadata and says what tolerance is fair. Format of the files, generator of weights and inputs: tests/data/goldens/README.md.
+The metadata of positions list names and shapes, too, so that the test writes the checkpoint as timm would and opens it.
 """
 
 import argparse
@@ -25,7 +25,7 @@ import torch
 from PIL import Image
 from safetensors.torch import load_file
 from timm.data import create_transform
-from timm.layers import resample_abs_pos_embed
+from timm.layers import resample_abs_pos_embed, resize_rel_pos_bias_table
 
 from deterministic_weights import deterministic
 from safetensors_writer import write_safetensors
@@ -75,66 +75,77 @@ CASES = [
     Case("deit_tiny_384x640", DEIT_TINY, (384, 640), bundled_weights=True, **TRAINED_AT_224),
     Case("deit_tiny_1088x1920", DEIT_TINY, (1088, 1920), bundled_weights=True, **TRAINED_AT_224),
     Case("vit_base_224", "vit_base_patch16_224", (224, 224), trace=False),
-    Case("vit_base_384x640", "vit_base_patch16_224", (384, 640), trace=False, **TRAINED_AT_224),
-    small("plain"),
-    small("distilled", DISTILLED),
-    small("distilled_resized", DISTILLED, (48, 80), weights_img_size=(64, 64)),
-    small("registers", reg_tokens=4),
-    small("registers_resized", img_size=(80, 48), reg_tokens=4, weights_img_size=(64, 64)),
-    small("no_embed_class", no_embed_class=True),
-    small("no_embed_class_registers", no_embed_class=True, reg_tokens=4),
-    small(
-        "no_embed_class_resized", img_size=(48, 80), no_embed_class=True, weights_img_size=(64, 64)
-    ),
-    small("avg_fc_norm", global_pool="avg", fc_norm=True),
-    small("avg_norm", global_pool="avg", fc_norm=False),
+    Case("vit_base_384x640", "vit_base_patch16_224", (384, 640), trace=False, **TRAINED_AT_224), small("plain"),
+    small("distilled", DISTILLED), small("distilled_resized", DISTILLED, (48, 80), weights_img_size=(64, 64)),
+    small("registers", reg_tokens=4), small("registers_resized", img_size=(80, 48), reg_tokens=4, weights_img_size=(64, 64)),
+    small("no_embed_class", no_embed_class=True), small("no_embed_class_registers", no_embed_class=True, reg_tokens=4),
+    small("no_embed_class_resized", img_size=(48, 80), no_embed_class=True, weights_img_size=(64, 64)),
+    small("avg_fc_norm", global_pool="avg", fc_norm=True), small("avg_norm", global_pool="avg", fc_norm=False),
     small("avg_registers", global_pool="avg", fc_norm=True, reg_tokens=4),
-    small("no_class_token", global_pool="avg", fc_norm=True, class_token=False),
-    small("layer_scale", init_values=1e-5),
-    small("no_qkv_bias", qkv_bias=False),
-    small("mlp_ratio_3", mlp_ratio=3.0),
-    small("one_head", num_heads=1),
-    small("grey", in_chans=1),
-    small("patch8", patch_size=8),
-    small("patch14", img_size=(56, 56), patch_size=14),
-    small("patch32", patch_size=32),
-    small("pre_norm", pre_norm=True),
-    small("pre_norm_quick_gelu", pre_norm=True, act_layer="quick_gelu"),
-    small("tanh_gelu", act_layer="gelu_tanh"),
-    small("no_final_norm", final_norm=False),
-    small("attention_pool", global_pool="map", class_token=False, mlp_ratio=3.0),
+    small("no_class_token", global_pool="avg", fc_norm=True, class_token=False), small("layer_scale", init_values=1e-5),
+    small("no_qkv_bias", qkv_bias=False), small("mlp_ratio_3", mlp_ratio=3.0), small("one_head", num_heads=1),
+    small("grey", in_chans=1), small("patch8", patch_size=8), small("patch14", img_size=(56, 56), patch_size=14),
+    small("patch32", patch_size=32), small("pre_norm", pre_norm=True),
+    small("pre_norm_quick_gelu", pre_norm=True, act_layer="quick_gelu"), small("tanh_gelu", act_layer="gelu_tanh"),
+    small("no_final_norm", final_norm=False), small("attention_pool", global_pool="map", class_token=False, mlp_ratio=3.0),
     small("attention_pool_tanh", global_pool="map", act_layer="gelu_tanh", reg_tokens=2),
-    small("scaled_attention", scale_attn_norm=True),
-    small("rms_norm", norm_layer="rmsnorm", proj_bias=False, scale_mlp_norm=True),
-    small("patch_norm", embed_norm_layer="layernorm", global_pool="avg", fc_norm=True),
-    small("wide", img_size=(64, 96)),
+    small("scaled_attention", scale_attn_norm=True), small("rms_norm", norm_layer="rmsnorm", proj_bias=False, scale_mlp_norm=True),
+    small("patch_norm", embed_norm_layer="layernorm", global_pool="avg", fc_norm=True), small("wide", img_size=(64, 96)),
     small("wide_to_tall", img_size=(96, 48), weights_img_size=(64, 96)),
 ]
 
+SMALL_POSITIONS = {"embed_dim": 48, "depth": 2, "num_heads": 3, "num_classes": 10}
+POSITIONS_VERSION = "1.0.31"
+ROPE = "vit_small_patch16_rope"
+DINOV3 = "vit_small_patch16_dinov3"
+DINOV3_PLUS = "vit_small_plus_patch16_dinov3"
+RELPOS = "vit_relpos_small_patch16_224"
+RELPOS_CLS = "vit_relpos_medium_patch16_cls_224"
 
-def state_dict_of(case: Case) -> dict[str, torch.Tensor]:
-    """The weights at the size they are made for, float32."""
+
+def placed(name: str, arch: str, img_size: Size = (64, 64), trained: Size = (64, 64), **kwargs: Any) -> Case:
+    """A model of two thin blocks with a rule of positions."""
+    return Case(f"positions/{name}", arch, img_size, {**SMALL_POSITIONS, **kwargs}, trained, batch=2)
+
+
+POSITIONS = [
+    placed("rope", f"{ROPE}_224"), placed("rope_resized", f"{ROPE}_224", (96, 160)), placed("rope_ape", f"{ROPE}_ape_224"),
+    placed("rope_ape_resized", f"{ROPE}_ape_224", (96, 160)), placed("rope_mixed", f"{ROPE}_mixed_224"),
+    placed("rope_mixed_resized", f"{ROPE}_mixed_224", (160, 96)), placed("rope_mixed_ape", f"{ROPE}_mixed_ape_224"),
+    placed("dinov3", DINOV3), placed("dinov3_resized", DINOV3, (96, 160)), placed("dinov3_qkvb", f"{DINOV3}_qkvb"),
+    placed("dinov3_plus", DINOV3_PLUS), placed("dinov3_plus_resized", DINOV3_PLUS, (96, 160)),
+    placed("dinov3_plus_qkvb", f"{DINOV3_PLUS}_qkvb"), placed("eva02", "eva02_tiny_patch14_224", (56, 56), trained=(56, 56)),
+    placed("eva02_resized", "eva02_tiny_patch14_224", (84, 140), trained=(56, 56)),
+    placed("eva02_base", "eva02_base_patch14_224", (56, 56), trained=(56, 56)), placed("beit", "beit_base_patch16_224"),
+    placed("beit_resized", "beit_base_patch16_224", (96, 160)), placed("relpos_mlp", RELPOS),
+    placed("relpos_mlp_resized", RELPOS, (96, 160)), placed("relpos_mlp_cls", RELPOS_CLS, rel_pos_dim=20),
+    placed("relpos_mlp_shared", "vit_srelpos_small_patch16_224", rel_pos_dim=20),
+    placed("relpos_bias", RELPOS, rel_pos_type="bias"), placed("relpos_bias_resized", RELPOS, (48, 64), rel_pos_type="bias"),
+    placed("relpos_bias_cls", RELPOS_CLS, rel_pos_type="bias"),
+]
+
+
+def weights_of(case: Case) -> dict[str, torch.Tensor]:
+    """At the size they are made for, by timm's names, float32."""
     if case.bundled_weights:
         return {name: tensor.float() for name, tensor in load_file(BUNDLED).items()}
     template = timm.create_model(case.arch, img_size=case.trained_size, **case.kwargs)
-    return {
-        name: torch.from_numpy(deterministic(name, tensor.shape, SEED))
-        for name, tensor in template.state_dict().items()
-    }
+    return {name: torch.from_numpy(deterministic(name, tensor.shape, SEED)) for name, tensor in template.state_dict().items()}
 
 
 def build(case: Case) -> torch.nn.Module:
-    """The model at `case.img_size`, its position embedding resampled as timm does."""
+    """The model at `case.img_size`, its positions resampled as timm does."""
     model = timm.create_model(case.arch, img_size=case.img_size, **case.kwargs)
-    weights = state_dict_of(case)
-    patch_rows, patch_columns = model.patch_embed.patch_size
-    height, width = case.trained_size
-    weights["pos_embed"] = resample_abs_pos_embed(
-        weights["pos_embed"],
-        new_size=model.patch_embed.grid_size,
-        old_size=(height // patch_rows, width // patch_columns),
-        num_prefix_tokens=0 if model.no_embed_class else model.num_prefix_tokens,
-    )
+    weights = weights_of(case)
+    if "pos_embed" in weights:
+        weights["pos_embed"] = resample_abs_pos_embed(
+            weights["pos_embed"], new_size=model.patch_embed.grid_size,
+            old_size=tuple(edge // size for edge, size in zip(case.trained_size, model.patch_embed.patch_size)),
+            num_prefix_tokens=0 if model.no_embed_class else model.num_prefix_tokens,
+        )
+    for name, own in model.state_dict().items():
+        if name.endswith("relative_position_bias_table"):
+            weights[name] = resize_rel_pos_bias_table(weights[name], model.patch_embed.grid_size, own.shape)
     model.load_state_dict(weights, strict=True)
     return model.eval()
 
@@ -173,21 +184,25 @@ def make_case(case: Case) -> tuple[Tensors, dict[str, str]]:
         tensors["first_token"] = first_token_by_block(model, images.double())
     if case.arch == DISTILLED:
         model.set_distilled_training(True)
-        both = model.train()(
-            images.double()
-        )  # timm's tiny DeiT has no dropout: same as in evaluation
+        both = model.train()(images.double())  # timm's tiny DeiT has no dropout: same as in evaluation
         tensors["logits_cls"], tensors["logits_dist"] = (x.float().numpy() for x in both)
     return tensors, {
-        **versions(),
-        "arch": case.arch,
-        "kwargs": json.dumps(case.kwargs, sort_keys=True),
-        "input_shape": json.dumps(shape),
-        "weights": BUNDLED.relative_to(ROOT).as_posix()
-        if case.bundled_weights
-        else "deterministic",
-        "weights_img_size": json.dumps(case.trained_size),
-        "seed": str(SEED),
-        "float32_error": f"{float32_error:.3g}",
+        **versions(), "arch": case.arch, "kwargs": json.dumps(case.kwargs, sort_keys=True), "input_shape": json.dumps(shape),
+        "weights": BUNDLED.relative_to(ROOT).as_posix() if case.bundled_weights else "deterministic",
+        "weights_img_size": json.dumps(case.trained_size), "seed": str(SEED), "float32_error": f"{float32_error:.3g}",
+    }
+
+
+def make_positions(case: Case) -> tuple[Tensors, dict[str, str]]:
+    if timm.__version__ != POSITIONS_VERSION:
+        raise SystemExit(f"expected timm {POSITIONS_VERSION}, found {timm.__version__}")
+    torch.set_num_threads(1)
+    shape = (case.batch, 3, *case.img_size)
+    logits, float32_error = float32_and_float64(build(case), torch.from_numpy(deterministic("input", shape, SEED)))
+    return {"logits": logits}, {
+        **versions(), "arch": case.arch, "model_args": json.dumps({**SMALL_POSITIONS, "img_size": list(case.trained_size)}),
+        "input_shape": json.dumps(shape), "tensors": json.dumps({name: list(value.shape) for name, value in weights_of(case).items()}),
+        "seed": str(SEED), "float32_error": f"{float32_error:.3g}",
     }
 
 
@@ -196,54 +211,34 @@ def make_self_test() -> tuple[Tensors, dict[str, str]]:
 
     Files are named as in assets/, which is where an installation has them.
     """
-    transform = create_transform(
-        (3, 224, 224),
-        interpolation="bicubic",
-        crop_pct=0.875,
-        mean=timm.data.IMAGENET_DEFAULT_MEAN,
-        std=timm.data.IMAGENET_DEFAULT_STD,
-    )
+    transform = create_transform((3, 224, 224), interpolation="bicubic", crop_pct=0.875,
+                                 mean=timm.data.IMAGENET_DEFAULT_MEAN, std=timm.data.IMAGENET_DEFAULT_STD)
     files = sorted(PICTURES.glob("*.jpg"))
     images = torch.stack([transform(Image.open(file).convert("RGB")) for file in files])
     model = build(Case("self_test", DEIT_TINY, (224, 224), bundled_weights=True))
     logits, float32_error = float32_and_float64(model, images)
     means = torch.nn.functional.avg_pool2d(images.double(), 16).float().numpy()
     return {"logits": logits, "patch_means": means}, {
-        **versions(),
-        "pillow": PIL.__version__,
-        "arch": DEIT_TINY,
-        "model": BUNDLED.stem,
-        "files": json.dumps([file.name for file in files]),
-        "float32_error": f"{float32_error:.3g}",
+        **versions(), "pillow": PIL.__version__, "arch": DEIT_TINY, "model": BUNDLED.stem,
+        "files": json.dumps([file.name for file in files]), "float32_error": f"{float32_error:.3g}",
     }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--only", default="", metavar="WORD", help="cases whose name holds this word"
-    )
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", metavar="WORD", help="cases whose name holds this word")
     arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
-
     makers = {case.name: partial(make_case, case) for case in CASES}
-    makers["self_test"] = make_self_test
+    makers |= {"self_test": make_self_test, **{case.name: partial(make_positions, case) for case in POSITIONS}}
     for name, make in makers.items():
         if arguments.only not in name:
             continue
         with torch.no_grad():
             tensors, metadata = make()
-        path = SELF_TEST if name == "self_test" else GOLDENS / f"{name}.safetensors"
+        path = SELF_TEST if name == "self_test" else (GOLDENS.parent if "/" in name else GOLDENS) / f"{name}.safetensors"
         write_safetensors(path, tensors, metadata)
-        spread = float(tensors["logits"].std())
-        print(
-            f"{name:28} {path.stat().st_size:>7} bytes  logits std {spread:7.3f}  "
-            f"float32 error {metadata['float32_error']}",
-            flush=True,
-        )
+        print(f"{name:28} {path.stat().st_size:>7} bytes  logits std {float(tensors['logits'].std()):7.3f}  "
+              f"float32 error {metadata['float32_error']}", flush=True)
 
 
 if __name__ == "__main__":

@@ -4,59 +4,60 @@
                                        [--seed 1] [--soft]
     python scripts/make/make_scenes.py OUTPUT --natural FOLDER
 
-OUTPUT gets the scenes and labels.csv, which `hydrascope evaluate OUTPUT --labels-csv OUTPUT/labels.csv` reads: file, the class,
-size (longer side of the photograph in the scene, in pixels), left and top (its corner), background, source (the photograph).
-With --soft the same photographs lie at the same places without hard edges: their rims fade into the background over a tenth of their
-shorter side, every second one is an ellipse, their mean colours move by 35 % to the place's, and they have a shadow. A model
-that finds pasted edges loses there.
-The size `fill` is no scene: the photograph is enlarged until it covers all of 1088x1920, and its centre is kept.
+OUTPUT gets the scenes and labels.csv, which `hydrascope evaluate OUTPUT --labels-csv OUTPUT/labels.csv` reads: file, the class, size (longer
+side of the photograph in the scene, in pixels), left and top (its corner), background, source (the photograph). FOLDER of photographs has
+images.csv with the columns file and class_index. The size `fill` is no scene: the photograph is enlarged until it covers all of
+1088x1920, and its centre is kept.
 
-FOLDER of photographs has images.csv with the columns file and class_index.
+--soft: the same photographs lie at the same places without hard edges: their rims fade into the background over a tenth of their shorter
+side, every second one is an ellipse, their mean colours move by 35 % to the place's, and they have a shadow. A model that finds pasted
+edges loses there.
 
---natural: no scenes. FOLDER has photographs and objects.csv (file, class_indices, left, top, width, height; boxes as shares of the
-picture). OUTPUT gets them enlarged to 1088 rows, and labels.csv with file, class_indices of all objects, and size, "small things" where
-the largest box covers less than a tenth of the picture.
+--natural: no scenes. FOLDER has photographs and objects.csv (file, class_indices, left, top, width, height; boxes as shares of the picture).
+OUTPUT gets them enlarged to 1088 rows, and labels.csv with file, class_indices of all objects, and size, "small things" where the largest
+box covers less than a tenth of the picture.
 
-Which backgrounds are for training and which for evaluation is decided here and nowhere else, by `backgrounds_of`. Every scene is drawn by the seed and
-its own number, so that a smaller --count gives the first of the same scenes, and those of other machines are at the same places.
-They are JPEG of quality 95 without chroma subsampling: a tenth of the size of PNG, and what photographs and backgrounds were
-before; decoding then also costs what it costs for a camera's pictures. Needs Pillow.
+`backgrounds_of` alone decides which backgrounds are for training and which for evaluation. Every scene is drawn by the seed and its own
+number, so that a smaller --count gives the first of the same scenes, and those of other machines are at the same places. They are JPEG of
+quality 95 without chroma subsampling: a tenth of the size of PNG, and what photographs and backgrounds were before. Needs Pillow.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
-import importlib.util
-import sys
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from PIL import Image
+try:
+    from PIL import Image, ImageDraw, ImageFilter, ImageStat
+except ImportError:  # backgrounds_of does without
+    Image = None
 
 HEIGHT, WIDTH = 1088, 1920
 FILL = "fill"
 SUFFIXES = {".jpg", ".jpeg", ".png", ".bmp", ".webp"}
 
 
-@dataclass(frozen=True)
-class Photograph:
+class Photograph(NamedTuple):
     file: Path
     label: str  # class index
 
 
-@dataclass(frozen=True)
-class Scene:
+class Scene(NamedTuple):
     file: str  # relative to the output
     photograph: Photograph
     size: str  # pixels of the photograph's longer side, or FILL
     background: Path | None  # None with FILL
     across: float  # in [0, 1): where in the room that the photograph leaves
     down: float
+
+
+def read_table(file: Path) -> list[dict[str, str]]:
+    with file.open(newline="", encoding="utf-8") as stream:
+        return list(csv.DictReader(stream))
 
 
 def backgrounds_of(folder: Path, part: str) -> list[Path]:
@@ -68,8 +69,7 @@ def backgrounds_of(folder: Path, part: str) -> list[Path]:
 
 def labelled_photographs(folder: Path) -> list[Photograph]:
     """Those of images.csv."""
-    with (folder / "images.csv").open(newline="", encoding="utf-8") as stream:
-        return [Photograph(folder / row["file"], row["class_index"]) for row in csv.DictReader(stream)]
+    return [Photograph(folder / row["file"], row["class_index"]) for row in read_table(folder / "images.csv")]
 
 
 def plan_scenes(photographs: list[Photograph], backgrounds: list[Path], sizes: list[str], count: int, seed: int) -> list[Scene]:
@@ -99,8 +99,6 @@ def cover(picture: Image.Image) -> Image.Image:
 
 
 def open_picture(file: Path) -> Image.Image:
-    from PIL import Image  # here: planning does without Pillow
-
     with Image.open(file) as picture:
         return picture.convert("RGB")
 
@@ -112,23 +110,18 @@ def background_picture(file: Path) -> Image.Image:
 
 def fading_mask(size: tuple[int, int], is_ellipse: bool) -> Image.Image:
     """255 inside, 0 at the rim."""
-    from PIL import Image, ImageDraw, ImageFilter
-
     softness = min(size) / 10
     mask = Image.new("L", size)
     # The blur reaches about as far as the form is inset.
     box = (softness / 2, softness / 2, size[0] - 1 - softness / 2, size[1] - 1 - softness / 2)
-    draw = ImageDraw.Draw(mask)
     if is_ellipse:
-        draw.ellipse(box, fill=255)
+        ImageDraw.Draw(mask).ellipse(box, fill=255)
     else:
-        draw.rounded_rectangle(box, radius=min(size) / 8, fill=255)
+        ImageDraw.Draw(mask).rounded_rectangle(box, radius=min(size) / 8, fill=255)
     return mask.filter(ImageFilter.GaussianBlur(softness / 4))
 
 
 def paste_softly(photograph: Image.Image, picture: Image.Image, left: int, top: int, is_ellipse: bool) -> None:
-    from PIL import Image, ImageStat
-
     right, bottom = left + photograph.width, top + photograph.height
     means = ImageStat.Stat(picture.crop((left, top, right, bottom))).mean
     bands = []
@@ -162,22 +155,18 @@ def write_scenes(scenes: list[Scene], output: Path, photographs: Path, soft: boo
     """`photographs`: the folder that the column source is relative to."""
     rows = []
     output.mkdir(parents=True, exist_ok=True)
-    for index, scene in enumerate(scenes):
+    for scene in scenes:
         picture, left, top = draw_scene(scene, soft)
         picture.save(output / scene.file, quality=95, subsampling=0)
         rows.append({"file": scene.file, "class_index": scene.photograph.label, "size": scene.size, "left": left, "top": top,
                      "background": scene.background.name if scene.background else "",
                      "source": scene.photograph.file.relative_to(photographs).as_posix()})
-        if (index + 1) % 100 == 0:
-            print(f"{index + 1} of {len(scenes)}", file=sys.stderr)
     # Last: a folder with labels.csv is complete.
     write_table(output, rows)
 
 
 def write_natural(folder: Path, output: Path) -> None:
-    with (folder / "objects.csv").open(newline="", encoding="utf-8") as stream:
-        objects = list(csv.DictReader(stream))
-    rows = []
+    objects, rows = read_table(folder / "objects.csv"), []
     output.mkdir(parents=True, exist_ok=True)
     for name in dict.fromkeys(row["file"] for row in objects):
         found = [row for row in objects if row["file"] == name]
@@ -197,12 +186,6 @@ def write_table(output: Path, rows: list[dict[str, str | int]]) -> None:
         writer.writerows(rows)
 
 
-def size_word(word: str) -> str:
-    if word == FILL or (word.isdecimal() and 1 <= int(word) <= HEIGHT):
-        return word
-    raise argparse.ArgumentTypeError(f"expected 1 to {HEIGHT} pixels or {FILL}, found {word}")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("output", type=Path)
@@ -210,22 +193,22 @@ def main() -> None:
     parser.add_argument("--backgrounds", type=Path)
     parser.add_argument("--natural", type=Path, help="instead of the two: photographs to enlarge, with objects.csv")
     parser.add_argument("--count", type=int, default=500)
-    parser.add_argument("--sizes", type=size_word, nargs="+", default=["150", "299", "600"])
+    parser.add_argument("--sizes", nargs="+", default=["150", "299", "600"])
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--soft", action="store_true", help="photographs without hard edges")
     arguments = parser.parse_args()
-    if importlib.util.find_spec("PIL") is None:
+    if not all(size == FILL or size.isdecimal() and 1 <= int(size) <= HEIGHT for size in arguments.sizes):
+        parser.error(f"--sizes are 1 to {HEIGHT} pixels or {FILL}")
+    if Image is None:
         parser.error("Pillow is needed: python -m pip install pillow")
-    if arguments.natural:
-        if not (arguments.natural / "objects.csv").is_file():
-            parser.error(f"no such file: {arguments.natural / 'objects.csv'}")
-        write_natural(arguments.natural, arguments.output)
-        return
-    if not arguments.photographs or not arguments.backgrounds:
+    if not arguments.natural and not (arguments.photographs and arguments.backgrounds):
         parser.error("--photographs and --backgrounds are needed")
-    for needed in (arguments.backgrounds, arguments.photographs / "images.csv"):
+    for needed in ([arguments.natural / "objects.csv"] if arguments.natural else [arguments.backgrounds, arguments.photographs / "images.csv"]):
         if not needed.exists():
             parser.error(f"no such file or folder: {needed}")
+    if arguments.natural:
+        write_natural(arguments.natural, arguments.output)
+        return
     photographs, backgrounds = labelled_photographs(arguments.photographs), backgrounds_of(arguments.backgrounds, "evaluation")
     if not photographs or not backgrounds or arguments.count < 1:
         parser.error(f"nothing to draw: {len(photographs)} photographs, {len(backgrounds)} backgrounds, {arguments.count} scenes")

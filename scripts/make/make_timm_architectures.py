@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""Writes what timm builds under each of its names for vision transformers: tests/data/architectures.json with all of it,
-and model/config/timm_models.inc with what a checkpoint's reader needs: heads, eps, pooling, or the parts that are lacking.
+"""Writes what timm builds under each of its names for vision transformers: tests/data/architectures.json with all of it, and
+model/config/timm_models.inc with what a checkpoint's reader needs: heads, eps, pooling, or the parts that are lacking.
 
-Every number is read off the modules that timm makes (on the meta device: no memory, no weights) and off its
-pretrained configuration, so that tests/model/config/architectures_test.cpp compares our tables with timm itself.
+    python scripts/make/make_timm_architectures.py        # torch, timm 1.0.31
 
-    python -m venv venv && venv/bin/pip install torch timm==1.0.31
-    venv/bin/python scripts/make/make_timm_architectures.py
+Every number is read off the modules that timm makes (on the meta device: no memory, no weights) and off its pretrained configuration, so
+that tests/model/config/architectures_test.cpp compares our tables with timm itself.
 """
 import json
 import pathlib
@@ -35,6 +34,10 @@ def transform_of(config):
     return {key: getattr(config, key) for key in TRANSFORM}
 
 
+def part(module, name):
+    return getattr(module, name, None)
+
+
 def kind(module):
     return type(module).__name__
 
@@ -46,29 +49,26 @@ def is_norm(module):
 def lacking_parts(name, model):
     """The parts of timm's model that the network of this project does not have."""
     block = model.blocks[0]
-    attention, mlp, patches = getattr(block, "attn", None), getattr(block, "mlp", None), model.patch_embed
+    attention, mlp = part(block, "attn"), part(block, "mlp")
     norms = len({(kind(module), module.eps) for key, module in model.named_modules()
                  if kind(module) in ("LayerNorm", "RmsNorm") and not key.endswith("attn.sub_norm")})
     layers = {key: module for key, module in model.named_modules() if key.startswith("blocks.") and key.endswith(LAYERS)}
-    without_bias = [key for key, module in layers.items() if getattr(module, "bias", None) is None]
-    bare = [key for key, module in model.named_modules()
-            if key.endswith((".proj", ".fc1", ".fc2")) and getattr(module, "bias", 0) is None]
-    gamma = [getattr(block, f"gamma_{i}", None) is not None for i in (1, 2)]
+    without_bias = [key for key, module in layers.items() if part(module, "bias") is None]
+    bare = [key for key, module in model.named_modules() if key.endswith((".proj", ".fc1", ".fc2")) and getattr(module, "bias", 0) is None]
+    gamma = [part(block, f"gamma_{i}") is not None for i in (1, 2)]
     parts = {
         "differential attention": kind(attention).startswith("Diff") or kind(block).startswith("Diff"),
         "parallel blocks": "Parallel" in kind(block),
         "norms of two kinds": norms > 1,
-        "norms of queries and keys": is_norm(getattr(attention, "q_norm", None)),
-        "grouped-query attention": getattr(attention, "num_kv_heads", None) not in (
-            None, getattr(attention, "num_heads", None)),
+        "norms of queries and keys": is_norm(part(attention, "q_norm")),
+        "grouped-query attention": part(attention, "num_kv_heads") not in (None, part(attention, "num_heads")),
         "a LayerScale of attention alone": gamma == [True, False],
         "rotations with settings of its own": (
-            getattr(model, "rope", None) is not None and not WITH_ROTATIONS.fullmatch(name) and not rotations(model)),
-        "an embedding of patches without a bias": (
-            "patch_embed.proj" in bare and not is_norm(getattr(model, "norm_pre", None))),
+            part(model, "rope") is not None and not WITH_ROTATIONS.fullmatch(name) and not rotations(model)),
+        "an embedding of patches without a bias": "patch_embed.proj" in bare and not is_norm(part(model, "norm_pre")),
         "some linear layers without biases": len(without_bias) not in (0, len(layers)),
         "attention pooling with settings of its own": (
-            getattr(model, "global_pool", None) == "map" and (
+            part(model, "global_pool") == "map" and (
                 model.attn_pool.pos_embed is not None or model.attn_pool.latent.shape[1] != 1
                 or model.attn_pool.mlp.fc1.out_features != mlp.fc2.in_features)),
     }
@@ -77,7 +77,7 @@ def lacking_parts(name, model):
 
 def rotations(model):
     """The settings of a model's rotations, by a word of model/config/timm_models.cpp; "" for others."""
-    rope, grid = getattr(model, "rope", None), model.patch_embed.grid_size
+    rope, grid = part(model, "rope"), model.patch_embed.grid_size
     if rope is None or getattr(model, "rope_mixed", False) or rope.feat_shape not in (None, tuple(grid)):
         return ""
     half = getattr(model.blocks[0].attn, "rotate_half", False)
@@ -95,57 +95,43 @@ def describe(name):
     with torch.device("meta"):
         model = timm.create_model(name)
     block = model.blocks[0]
-    attention, mlp, patches = getattr(block, "attn", None), getattr(block, "mlp", None), model.patch_embed
-    classes = (1 if getattr(model, "cls_token", None) is not None else 0) + (1 if hasattr(model, "dist_token") else 0)
-    position = getattr(model, "pos_embed", None)
-    scale = getattr(block, "ls1", None)
-    table = getattr(attention, "relative_position_bias_table", None)
-    gamma = getattr(block, "gamma_1", None)
-    q_bias = getattr(attention, "q_bias", None)
-    qkv = getattr(attention, "qkv", None) or getattr(attention, "q_proj", None)
+    attention, mlp, patches = part(block, "attn"), part(block, "mlp"), model.patch_embed
+    classes = (part(model, "cls_token") is not None) + hasattr(model, "dist_token")
+    position, scale, gamma = part(model, "pos_embed"), part(block, "ls1"), part(block, "gamma_1")
+    qkv = part(attention, "qkv") or part(attention, "q_proj")
+    last_norms = [part(model, "norm"), part(model, "fc_norm")]
     config = timm.get_pretrained_cfg(name)
-    pool = model.attn_pool if getattr(model, "global_pool", None) == "map" else None
+    pool = model.attn_pool if part(model, "global_pool") == "map" else None
     pool_heads = pool.num_heads if pool is not None else 0
     row = {
-        "embed_dim": model.embed_dim,
-        "depth": len(model.blocks),
-        "num_heads": getattr(attention, "num_heads", None) or getattr(block, "num_heads", None),
-        "patch_size": patches.patch_size[0],
-        "img_size": list(patches.img_size),
-        "hidden_dim": mlp.fc2.in_features if kind(mlp) in ("Mlp", "GluMlp", "SwiGLU") else None,
-        "num_classes": model.num_classes,
-        "qkv_bias": qkv is not None and (qkv.bias is not None or q_bias is not None),
-        "class_token": getattr(model, "cls_token", None) is not None,
-        "distilled": hasattr(model, "dist_token"),
-        "reg_tokens": model.num_prefix_tokens - classes,
-        "positions": position.shape[1] if position is not None else 0,
-        "init_values": getattr(scale, "init_values", None) if scale is not None else None,
+        "embed_dim": model.embed_dim, "depth": len(model.blocks),
+        "num_heads": part(attention, "num_heads") or part(block, "num_heads"),
+        "patch_size": patches.patch_size[0], "img_size": list(patches.img_size),
+        "hidden_dim": mlp.fc2.in_features if kind(mlp) in ("Mlp", "GluMlp", "SwiGLU") else None, "num_classes": model.num_classes,
+        "qkv_bias": qkv is not None and (qkv.bias is not None or part(attention, "q_bias") is not None),
+        "class_token": part(model, "cls_token") is not None, "distilled": hasattr(model, "dist_token"),
+        "reg_tokens": model.num_prefix_tokens - classes, "positions": position.shape[1] if position is not None else 0,
+        "init_values": part(scale, "init_values") if scale is not None else None,
         "layer_scale": gamma is not None or (scale is not None and kind(scale) == "LayerScale"),
-        "global_pool": getattr(model, "global_pool", None),
-        "fc_norm": is_norm(getattr(model, "fc_norm", None)),
-        "layer_norm_eps": getattr(getattr(block, "norm1", None), "eps", None),
-        "act": {"QuickGELU": "quick_gelu", "GELUTanh": "gelu_tanh"}.get(kind(getattr(mlp, "act", None)), "gelu"),
-        "post_norm": "Post" in kind(block),
-        "pool_heads": pool_heads if pool_heads != getattr(attention, "num_heads", 0) else 0,
+        "global_pool": part(model, "global_pool"), "fc_norm": is_norm(part(model, "fc_norm")),
+        "layer_norm_eps": getattr(part(block, "norm1"), "eps", None),
+        "act": {"QuickGELU": "quick_gelu", "GELUTanh": "gelu_tanh"}.get(kind(part(mlp, "act")), "gelu"),
+        "post_norm": "Post" in kind(block), "pool_heads": pool_heads if pool_heads != getattr(attention, "num_heads", 0) else 0,
         # Eva's attention pooling has no setting for that.
         "pool_prefix": pool is not None and (kind(model) == "Eva" or model.pool_include_prefix),
         "rotations": "" if WITH_ROTATIONS.fullmatch(name) else rotations(model),
-        "final_norm": is_norm(getattr(model, "norm", None)) or is_norm(getattr(model, "fc_norm", None)),
+        "final_norm": any(map(is_norm, last_norms)),
         # The parts that other networks would be needed for.
         "kinds": {
             "block": kind(block), "attention": kind(attention), "mlp": kind(mlp),
-            "activation": kind(getattr(mlp, "act", None)), "norm": kind(getattr(block, "norm1", None)),
-            "norm_pre": kind(getattr(model, "norm_pre", None)), "q_norm": kind(getattr(attention, "q_norm", None)),
-            "last_norm": "LayerNorm" if "LayerNorm" in {kind(getattr(model, "norm", None)), kind(getattr(model, "fc_norm", None))} else "",
+            "activation": kind(part(mlp, "act")), "norm": kind(part(block, "norm1")),
+            "norm_pre": kind(part(model, "norm_pre")), "q_norm": kind(part(attention, "q_norm")),
+            "last_norm": "LayerNorm" if "LayerNorm" in map(kind, last_norms) else "",
+            **({"mlp_norm": "LayerNorm"} if kind(part(mlp, "norm")) == "LayerNorm" else {}),
+            **({"rel_pos": "table"} if part(attention, "relative_position_bias_table") is not None else {}),  # BEiT's
         },
-        "lacks": lacking_parts(name, model),
-        "tag": config.tag or "",
-        "transform": transform_of(config),
+        "lacks": lacking_parts(name, model), "tag": config.tag or "", "transform": transform_of(config),
     }
-    if kind(getattr(mlp, "norm", None)) == "LayerNorm":
-        row["kinds"]["mlp_norm"] = "LayerNorm"
-    if table is not None:  # BEiT's
-        row["kinds"]["rel_pos"] = "table"
     tags = {}
     for full in timm.list_pretrained():
         base, _, tag = full.partition(".")

@@ -1,10 +1,10 @@
-"""The results of timm's evaluation transform on synthetic pictures, for transform_test.cpp.
+"""The results of timm's evaluation transform and of its RandAugment operations on synthetic pictures.
 
-    python scripts/make/make_transform_goldens.py
+    python scripts/make/make_transform_goldens.py        # needs Pillow, timm, torchvision, numpy
 
-Writes tests/data/transforms/cases.json and one NAME.ppm per case: timm's output before
-normalisation, as bytes. The pictures are not stored: `picture` below and in
-tests/model/transform_test.cpp is the same formula. Needs Pillow, timm, torchvision, numpy.
+Writes tests/data/transforms/cases.json and one NAME.ppm per case, timm's output before normalisation, as bytes, for transform_test.cpp; and
+tests/data/augmentations/cases.json for rand_augment_test.cpp: an operation, its argument, and the bytes that timm with Pillow gives, in
+hexadecimal. The pictures are not stored: the tests have the formulas of `picture` and `augmented_picture`, too.
 """
 
 import json
@@ -17,8 +17,9 @@ import timm
 import torchvision
 from PIL import Image
 from timm.data import create_transform
+from timm.data.auto_augment import NAME_TO_OP
 
-FOLDER = Path(__file__).resolve().parents[2] / "tests" / "data" / "transforms"
+DATA = Path(__file__).resolve().parents[2] / "tests" / "data"
 MEAN = (0.485, 0.456, 0.406)
 STD = (0.229, 0.224, 0.225)
 
@@ -43,6 +44,22 @@ CASES: list[tuple[str, tuple[int, int], tuple[int, int], float, str, str]] = [
 ]
 
 
+# Enough pixels for equalize to do something; then a pixel, lines, and what filters cannot reach into.
+AUGMENTED_SIZES = [(21, 16), (1, 1), (1, 9), (9, 1), (2, 2)]
+FILL = (124, 116, 104)
+
+# Operation here, operation of timm, arguments.
+AUGMENTATIONS = [
+    ("auto_contrast", "AutoContrast", [None]), ("equalize", "Equalize", [None]), ("invert", "Invert", [None]),
+    ("rotate", "Rotate", [27.0, -11.5]), ("posterize", "Posterize", [1, 3]), ("solarize", "Solarize", [26, 256]),
+    ("solarize_add", "SolarizeAdd", [99]), ("color", "Color", [0.1, 1.81]), ("contrast", "Contrast", [0.19, 1.9]),
+    ("brightness", "Brightness", [0.55, 1.73]), ("sharpness", "Sharpness", [0.1, 1.9]),
+    ("shear_x", "ShearX", [0.27, -0.13]), ("shear_y", "ShearY", [0.3, -0.2]),
+    ("translate_x", "TranslateXRel", [0.405, -0.1]), ("translate_y", "TranslateYRel", [-0.405, 0.2]),
+]
+MOVING = {"rotate", "shear_x", "shear_y", "translate_x", "translate_y"}
+
+
 def picture(height: int, width: int) -> Image.Image:
     y, x, c = np.meshgrid(np.arange(height), np.arange(width), np.arange(3), indexing="ij")
     values = x * (3 + 2 * c) + y * (7 - c) + (x * y // 8) * (c + 1) + 40 * c
@@ -51,27 +68,41 @@ def picture(height: int, width: int) -> Image.Image:
 
 def transformed(case: tuple[Any, ...]) -> Image.Image:
     _, (height, width), img_size, crop_pct, crop_mode, interpolation = case
-    transform = create_transform(
-        (3, *img_size), is_training=False, interpolation=interpolation, mean=MEAN, std=STD,
-        crop_pct=crop_pct, crop_mode=crop_mode, normalize=False,
-    )
+    transform = create_transform((3, *img_size), is_training=False, interpolation=interpolation, mean=MEAN, std=STD,
+                                 crop_pct=crop_pct, crop_mode=crop_mode, normalize=False)
     return Image.fromarray(transform(picture(height, width)).permute(1, 2, 0).numpy())
 
 
+def augmented_picture(height: int, width: int) -> Image.Image:
+    y, x, c = np.meshgrid(np.arange(height), np.arange(width), np.arange(3), indexing="ij")
+    values = 20 + (x * (11 + 2 * c) + y * (7 - c) * 2 + (x * y // 3) * (c + 1) + 40 * c) % 200
+    return Image.fromarray(values.astype(np.uint8))
+
+
+def augmented(height: int, width: int) -> list[dict[str, object]]:
+    made = []
+    for name, timm_name, arguments in AUGMENTATIONS:
+        for argument in arguments:
+            for interpolation in ("bilinear", "bicubic") if name in MOVING else ("bilinear",):
+                image = NAME_TO_OP[timm_name](augmented_picture(height, width), *(() if argument is None else (argument,)), fillcolor=FILL,
+                                              resample=getattr(Image.Resampling, interpolation.upper()))
+                made.append({"operation": name, "argument": argument or 0, "interpolation": interpolation, "height": height,
+                             "width": width, "rgb": image.tobytes().hex()})
+    return made
+
+
 def main() -> None:
-    FOLDER.mkdir(parents=True, exist_ok=True)
     keys = ("name", "picture", "img_size", "crop_pct", "crop_mode", "interpolation")
     for case in CASES:
-        transformed(case).save(FOLDER / f"{case[0]}.ppm")
-    made_with = {
-        "pillow": PIL.__version__, "timm": timm.__version__, "torchvision": torchvision.__version__,
-    }
+        transformed(case).save(DATA / "transforms" / f"{case[0]}.ppm")
+    made_with = {"pillow": PIL.__version__, "timm": timm.__version__, "torchvision": torchvision.__version__}
     cases = ",\n  ".join(json.dumps(dict(zip(keys, case, strict=True))) for case in CASES)
-    text = (
-        f'{{\n "made_with": {json.dumps(made_with)},\n "mean": {json.dumps(MEAN)},\n'
-        f' "std": {json.dumps(STD)},\n "cases": [\n  {cases}\n ]\n}}\n'
-    )
-    (FOLDER / "cases.json").write_text(text, encoding="utf-8")
+    text = (f'{{\n "made_with": {json.dumps(made_with)},\n "mean": {json.dumps(MEAN)},\n'
+            f' "std": {json.dumps(STD)},\n "cases": [\n  {cases}\n ]\n}}\n')
+    (DATA / "transforms" / "cases.json").write_text(text, encoding="utf-8")
+    document = {"made_with": {"timm": timm.__version__, "Pillow": PIL.__version__}, "fill": FILL,
+                "cases": [case for size in AUGMENTED_SIZES for case in augmented(*size)]}
+    (DATA / "augmentations" / "cases.json").write_text(json.dumps(document, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -3,30 +3,21 @@
     python scripts/make/share_weights.py MODEL.safetensors BASE.safetensors FOLDER/NAME.json
 
 MODEL's tensors are BASE's and others. The others go to FOLDER/NAME.shard, and the index, in the form of Hugging Face's
-sharded checkpoints, names that file and BASE, which lies in FOLDER. Needs NumPy.
+sharded checkpoints, names that file and BASE, which lies in FOLDER. Needs NumPy and safetensors.
 """
 
 import argparse
 import json
-import struct
 from pathlib import Path
 
 import numpy as np
-from safetensors_writer import DTYPE_NAMES, write_safetensors
-
-NUMPY_TYPES = {name: dtype for dtype, name in DTYPE_NAMES.items()}
+from safetensors import safe_open
+from safetensors_writer import write_safetensors
 
 
 def read_safetensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    data = path.read_bytes()
-    (length,) = struct.unpack("<Q", data[:8])
-    header = json.loads(data[8 : 8 + length])
-    metadata = header.pop("__metadata__", {})
-    tensors = {}
-    for name, entry in header.items():
-        begin, end = (8 + length + offset for offset in entry["data_offsets"])
-        tensors[name] = np.frombuffer(data[begin:end], NUMPY_TYPES[entry["dtype"]]).reshape(entry["shape"])
-    return tensors, metadata
+    with safe_open(path, "np") as file:
+        return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}
 
 
 def main() -> None:

@@ -1,14 +1,12 @@
 """The tables of all attention mechanisms and position rules: docs/mechanisms.md and docs/mechanisms.json.
 
-    python scripts/measure/mechanism_table.py --data FOLDER [--labels-csv FILE] [--pictures N] [--build build/release]
-                                              [--only NAME..]
+    python scripts/measure/mechanism_table.py --data FOLDER [--labels-csv FILE] [--pictures N] [--build build/release] [--only NAME..]
 
-For every mechanism of the registry, and softmax with every position rule, in all layers of the bundled DeiT-Tiny without
-any training: top-1 over N pictures of FOLDER (whatever `hydrascope evaluate` takes; default: all) at two sizes; and at
-three sizes GFLOP of the network, the time and peak memory of one forward pass by `hydrascope benchmark` and how much of
-softmax's weight lies near the query by `hydrascope diagnose`. --only takes names of both and leaves the other rows as they
-are, --near-pictures FOLDER is what is diagnosed. What takes more than --limit seconds is stopped and says so. A row is
-written when it is there. Only the standard library is used. Nothing else should run on the machine while costs are measured.
+For every mechanism of the registry, and softmax with every position rule, in all layers of the bundled DeiT-Tiny without any training: top-1
+over N pictures of FOLDER (whatever `hydrascope evaluate` takes; default: all) at two sizes; and at three sizes GFLOP of the network, the
+time and peak memory of one forward pass by `hydrascope benchmark` and how much of softmax's weight lies near the query by `hydrascope
+diagnose` of the bundled photographs. --only takes names of both and leaves the other rows as they are. What takes more than 240 seconds
+(evaluate ten times as many) is stopped and says so. A row is written when it is there. Nothing else should run meanwhile.
 """
 
 import argparse
@@ -19,6 +17,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "build" / "release" / "hydrascope"
+LIMIT = 240  # seconds of a command
 Json = dict[str, Any]
 Command = list[object]
 SIZES = {"224x224": "224", "512x512": "512", "1088x1920": "1088x1920"}
@@ -34,7 +33,7 @@ def run_json(command: Command, limit: float | None = None) -> Json:
     return json.loads(subprocess.run(words, capture_output=True, text=True, check=True, timeout=limit).stdout)
 
 
-def ask(command: Command, limit: float) -> Json | str:
+def ask(command: Command, limit: float = LIMIT) -> Json | str:
     """The JSON that a command prints, or why there is none."""
     try:
         return run_json(command, limit)
@@ -65,29 +64,23 @@ def near_mass(answer: Json | str) -> Value:
 
 
 def measure(program: Path, name: str, rules: list[str], row: Json, arguments: argparse.Namespace) -> Json:
-    """The row with what is measured now: 1 + `--rounds` passes at the smaller sizes, 1 + 2 at the largest."""
+    """The row with what is measured now: 1 + 10 passes at the smaller sizes, 1 + 2 at the largest."""
     chosen = ["--attn", "softmax", "--set", f"rel-pos={name}"] if name in rules else ["--attn", name]
     data = [arguments.data, *(["--labels-csv", arguments.labels_csv] if arguments.labels_csv else []),
             *(["--limit-images", arguments.pictures] if arguments.pictures else [])]
     for label, size in SIZES.items():
         at_size = [*chosen, "--img-size", size]
         cells = row["sizes"].setdefault(label, {})
-        if "costs" in arguments.measure:
-            rounds = 2 if label == LARGEST else arguments.rounds
-            info = ask([program, "models", "info", *at_size], arguments.limit)
-            speed = ask([program, "benchmark", *at_size, "--warmup", 1, "--iters", rounds, "--precision", "float32"],
-                        arguments.limit)
-            cells |= {"gflops": value(info, "gflops_per_image"), "ms": speed, "peak_memory_mb": speed}
-            if not isinstance(speed, str):
-                cells["ms"] = speed["rows"][0]["ms_p50"]
-                cells["peak_memory_mb"] = speed["rows"][0]["peak_memory_bytes"] / 1e6
-        if "near_mass" in arguments.measure:
-            pictures = {"224x224": 5, "512x512": 2}.get(label, 1)
-            cells["near_mass"] = near_mass(ask([program, "diagnose", arguments.near_pictures, *at_size, "--limit-images",
-                                                pictures], arguments.limit))
-        if "top1" in arguments.measure and label != LARGEST:
-            score = ask([program, "evaluate", *data, *at_size], 10 * arguments.limit)
-            cells["top1"] = value(score, "top1")
+        info = ask([program, "models", "info", *at_size])
+        rounds = 2 if label == LARGEST else 10
+        speed = ask([program, "benchmark", *at_size, "--set", "measure.warmup=1", "--set", f"measure.iters={rounds}", "--precision", "float32"])
+        cells |= {"gflops": value(info, "gflops_per_image"), "ms": speed, "peak_memory_mb": speed}
+        if not isinstance(speed, str):
+            cells |= {"ms": speed["rows"][0]["ms_p50"], "peak_memory_mb": speed["rows"][0]["peak_memory_bytes"] / 1e6}
+        count = {"224x224": 5, "512x512": 2}.get(label, 1)
+        cells["near_mass"] = near_mass(ask([program, "diagnose", ROOT / "assets" / "images", *at_size, "--limit-images", count]))
+        if label != LARGEST:
+            cells["top1"] = value(ask([program, "evaluate", *data, *at_size], 10 * LIMIT), "top1")
     print(json.dumps(row), flush=True)
     return row
 
@@ -138,22 +131,12 @@ def definitions(infos: list[Json]) -> str:
     return table(["mechanism", "what", "map", "options: default (others)", "source"], cells, texts=5)
 
 
-def facts_of_the_machine(program: Path) -> Json:
-    """The report of doctor, without the place of the assets, which is this checkout's alone."""
-    return {key: value for key, value in run_json([program, "doctor"]).items() if key != "assets"}
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default="", help="labelled images for `hydrascope evaluate`")
     parser.add_argument("--labels-csv", help="passed on to `hydrascope evaluate`")
     parser.add_argument("--pictures", type=int, help="evaluate so many pictures, evenly spread")
-    parser.add_argument("--near-pictures", default=str(ROOT / "assets" / "images"))
     parser.add_argument("--build", type=Path, default=PROGRAM.parent)
-    parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--limit", type=float, default=240, help="seconds of a command; of evaluate ten times as many")
-    parser.add_argument("--measure", nargs="+", choices=["costs", "top1", "near_mass"], default=["costs", "top1", "near_mass"],
-                        help="costs, for which nothing else may run, or top-1 and near mass; what was there stays")
     parser.add_argument("--only", nargs="+", help="measure these, on the machine of the others, whose rows stay")
     parser.add_argument("--from-json", action="store_true", help="only write the text again")
     arguments = parser.parse_args()
@@ -168,18 +151,19 @@ def main() -> None:
         if unknown := set(chosen) - set(names + rules):
             parser.error(f"no mechanism and no rule: {', '.join(sorted(unknown))}")
         kept = json.loads(raw.read_text())["rows"] if raw.exists() else []
-        result = {"doctor": facts_of_the_machine(program), "data": Path(arguments.data).name, "pictures": arguments.pictures, "rows": kept}
+        # The place of the assets is this checkout's alone.
+        doctor = {key: value for key, value in run_json([program, "doctor"]).items() if key != "assets"}
+        result = {"doctor": doctor, "data": Path(arguments.data).name, "pictures": arguments.pictures, "rows": kept}
         for name in chosen:
             known = next((row for row in result["rows"] if row["name"] == name), {"name": name, "sizes": {}})
             row = measure(program, name, rules, known, arguments)
             result["rows"] = [other for other in result["rows"] if other["name"] != name] + [row]
             raw.write_text(json.dumps(result, indent=1) + "\n")
     result = json.loads(raw.read_text())
-    doctor = result["doctor"]
+    doctor, pictures = result["doctor"], result["pictures"]
     measured = sorted(result["rows"], key=by_top1)
     mechanisms = [row for row in measured if row["name"] in names]
     with_rules = [row for row in measured if row["name"] in rules]
-    pictures = result["pictures"]
     of_pictures = f"{pictures} pictures (a standard error of up to {50 / pictures ** 0.5:.0f} points) of " if pictures else ""
     text = f"""# Attention mechanisms
 

@@ -1,6 +1,6 @@
 """Top-1/top-5 of a checkpoint by Pillow and timm: a second opinion on `hydrascope evaluate`.
 
-    python scripts/measure/reference_evaluate.py FOLDER [--arch NAME] [--weights FILE] [--save-logits FILE.npy]
+    python scripts/measure/reference_evaluate.py FOLDER [--arch NAME] [--weights FILE]
 
 Shares no code with hydrascope: Pillow decodes and resizes, timm transforms and runs the model in float32. FOLDER either holds
 `images.csv` (columns `file` and `class_index`) or one folder per class, named by the synset ids of the label file. EXIF orientation
@@ -42,7 +42,6 @@ def main() -> None:
     parser.add_argument("data", type=Path, metavar="FOLDER")
     parser.add_argument("--arch", default="deit_tiny_patch16_224", help="timm's name of the model")
     parser.add_argument("--weights", type=Path, default=ASSETS / "models" / "deit_tiny_patch16_224.softmax.safetensors")
-    parser.add_argument("--save-logits", type=Path, metavar="FILE.npy", help="float32 (images, classes)")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     items = labelled_files(arguments.data)
@@ -62,8 +61,6 @@ def main() -> None:
     targets = np.array([target for _, target in items])
     # The rank of the target: how many classes score higher.
     ranks = (logits > np.take_along_axis(logits, targets[:, None], axis=1)).sum(axis=1)
-    if arguments.save_logits:
-        np.save(arguments.save_logits, logits)
     print(f"top1 {100 * (ranks < 1).mean():.2f} %  top5 {100 * (ranks < 5).mean():.2f} %  of {len(items)} images")
 
 

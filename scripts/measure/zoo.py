@@ -1,17 +1,12 @@
 """Every plain vision transformer of timm's, with random weights: hydrascope's logits are timm's, or it refuses the model with the reason.
 
-    python scripts/measure/zoo.py [NAME...] [--modes folder,hint,export,bare,named,size] [--output FILE.jsonl]
+    python scripts/measure/zoo.py [NAME...] [--output FILE.jsonl]
     python scripts/measure/zoo.py --table FILE.jsonl     # the table of docs/checkpoints.md
 
-Models have two blocks. Weights have the scale of trained ones: a small residual stream, so that an eps shows, and nothing
-that is zero or one. `classify --save-input` says what hydrascope's model sees, and timm's sees the same.
-
-    folder  weights and config.json as repositories timm/NAME have it      hint   the same and model_args.num_heads
-    export  config.json as timm's save_config_for_hf writes it             bare   weights alone
-    named   --model NAME --checkpoint FILE, at full depth                  size   as export, made for another image size
-
-The exit code is 1 where an answer with exit code 0 is off by more than 1e-4 of the spread of timm's logits, or where the program
-crashes. Needs numpy, Pillow, timm, torch and safetensors, and for the largest models 16 GB of memory.
+Models have two blocks and lie in a folder of weights and config.json, as repositories timm/NAME have them. Weights have the scale of
+trained ones: a small residual stream, so that an eps shows, and nothing that is zero or one. `classify --save-input` says what hydrascope's
+model sees, and timm's sees the same. The exit code is 1 where an answer with exit code 0 is off by more than 1e-4 of the spread of timm's
+logits, or where the program crashes. Needs numpy, timm, torch and safetensors, and for the largest models 16 GB of memory.
 """
 
 from __future__ import annotations
@@ -30,9 +25,7 @@ from typing import Any
 import numpy as np
 import timm
 import torch
-from PIL import Image
 from safetensors.torch import save_file
-from timm.models import _hub
 
 Json = dict[str, Any]
 ROOT = Path(__file__).resolve().parents[2]
@@ -70,16 +63,12 @@ def fill(model: torch.nn.Module) -> torch.nn.Module:
     return model.eval()
 
 
-def build(name: str, depth: int | None, **arguments: Any) -> torch.nn.Module:
-    """With a classifier, also where timm's weights have none."""
-    if timm.get_pretrained_cfg(name).num_classes == 0:
-        arguments.setdefault("num_classes", 10)
-    if depth is not None and re.search(r"_(7b|5b|3b)_|enormous|sapiens2", name):
-        depth = 1
+def build(name: str) -> torch.nn.Module:
+    """Two blocks or one, and a classifier, also where timm's weights have none."""
+    arguments: Json = {"num_classes": 10} if timm.get_pretrained_cfg(name).num_classes == 0 else {}
     if "sapiens2" in name:  # its own are a number for each block
-        arguments.setdefault("num_kv_heads", 1)
-    if depth is None:
-        return fill(timm.create_model(name, **arguments))
+        arguments["num_kv_heads"] = 1
+    depth = 1 if re.search(r"_(7b|5b|3b)_|enormous|sapiens2", name) else 2
     try:
         return fill(timm.create_model(name, depth=depth, **arguments))
     except (TypeError, ValueError):  # a family of other parts
@@ -87,8 +76,7 @@ def build(name: str, depth: int | None, **arguments: Any) -> torch.nn.Module:
 
 
 def write_weights(model: torch.nn.Module, file: Path) -> None:
-    tensors = {}
-    seen = set()
+    tensors, seen = {}, set()
     for name, value in model.state_dict().items():
         value = value.detach().contiguous()
         tensors[name] = value.clone() if value.data_ptr() in seen else value
@@ -96,14 +84,12 @@ def write_weights(model: torch.nn.Module, file: Path) -> None:
     save_file(tensors, file)
 
 
-def hub_config(model: torch.nn.Module, arguments: Json | None = None) -> Json:
+def hub_config(model: torch.nn.Module) -> Json:
     """As the repositories timm/NAME have it, which know no model_args."""
     pretrained = {key: value for key, value in model.pretrained_cfg.items() if value is not None and key not in ("state_dict", "source")}
     config = {"architecture": pretrained.pop("architecture"), "num_classes": model.num_classes, "num_features": model.num_features}
     if getattr(model, "global_pool", None):
         config["global_pool"] = model.global_pool
-    if arguments:
-        config["model_args"] = arguments
     return {**config, "pretrained_cfg": {**pretrained, "num_classes": model.num_classes}}
 
 
@@ -120,19 +106,16 @@ def logits_of(model: torch.nn.Module, pixels: np.ndarray) -> np.ndarray:
     return (sum(found) / 2 if isinstance(found, tuple) else found).double().numpy()
 
 
-def ask(options: argparse.Namespace, folder: Path, model: torch.nn.Module, words: list[str]) -> Json:
-    for name in ("x.npy", "l.npy"):
-        (folder / name).unlink(missing_ok=True)
+def ask(options: argparse.Namespace, folder: Path, model: torch.nn.Module) -> Json:
     command = [options.program, "classify", "--precision", "float32", "--device", "cpu", "--threads", "1", "--set", "progress=off", "--save-input",
-               folder / "x.npy", "--save-logits", folder / "l.npy", *words, PICTURE]
+               folder / "x.npy", "--save-logits", folder / "l.npy", "-m", folder / "m", PICTURE]
     process = subprocess.run([str(word) for word in command], capture_output=True, text=True, errors="replace")
     row: Json = {"code": process.returncode, "said": process.stderr.strip().replace(str(folder), "FOLDER")}
     if process.returncode != 0:
         is_refusal = process.returncode in (1, 2) and "error: " in process.stderr
         return {**row, "verdict": "refused" if is_refusal else "crashed"}
-    pixels = np.load(folder / "x.npy")
     try:
-        expected = logits_of(model, pixels)
+        expected = logits_of(model, np.load(folder / "x.npy"))
     except Exception as error:
         return {**row, "verdict": "differs", "said": f"{row['said']} | timm: {error}"}
     found = np.load(folder / "l.npy").astype(np.float64)
@@ -140,60 +123,18 @@ def ask(options: argparse.Namespace, folder: Path, model: torch.nn.Module, words
     return {**row, "verdict": "equal" if row["difference"] <= LIMIT else "differs"}
 
 
-def transform_difference(model: torch.nn.Module, folder: Path) -> float:
-    """The mean difference of hydrascope's input from timm's; timm's weights are for the size of its configuration."""
-    pixels = np.load(folder / "x.npy")
-    data = timm.data.resolve_data_config({}, pretrained_cfg=model.pretrained_cfg)
-    theirs = timm.data.create_transform(**data, is_training=False)(Image.open(PICTURE).convert("RGB"))[None].numpy()
-    return float(np.abs(theirs[:, :, : pixels.shape[2], : pixels.shape[3]] - pixels).mean())
-
-
-def measure(options: argparse.Namespace, name: str, modes: list[str], emit: Any) -> None:
+def measure(options: argparse.Namespace, name: str) -> Json:
     with tempfile.TemporaryDirectory(dir=options.work) as temporary:
-        folder = Path(temporary)
-        weights, config = folder / "m/model.safetensors", folder / "m/config.json"
-        weights.parent.mkdir()
-        model = None
-        for mode in modes:
-            words = ["-m", str(weights.parent)]
-            if mode in ("named", "size"):
-                model = None
-                if mode == "size" and timm.models.model_entrypoint(name).__module__.split(".")[-1] == "vision_transformer":
-                    continue
-                if mode == "named":
-                    with torch.device("meta"):
-                        count = sum(value.numel() for value in timm.create_model(name).parameters())
-                    if count > 1.2e8:
-                        continue
-                own = build(name, None) if mode == "named" else build(name, 2, img_size=(112 if "patch14" in name else 128))
-            else:
-                own = model = build(name, 2) if model is None else model
-            if mode in ("named", "size") or not weights.exists():
-                write_weights(own, weights)
-            config.unlink(missing_ok=True)
-            if mode == "folder":
-                config.write_text(json.dumps(hub_config(own), default=str))
-            elif mode == "hint":
-                first = own.blocks[0]
-                heads = (first.attn if hasattr(first, "attn") else first).__dict__.get("num_heads") if hasattr(own, "blocks") else None
-                config.write_text(json.dumps(hub_config(own, {"num_heads": heads or 12}), default=str))
-            elif mode in ("export", "size"):
-                _hub.save_config_for_hf(own, str(config))
-            else:
-                words = ["-m", str(weights)] if mode == "bare" else ["--model", name, "--checkpoint", str(weights)]
-            row = ask(options, folder, own, words)
-            if mode == "folder" and row["code"] == 0:
-                row["input"] = transform_difference(own, folder)
-                if row["input"] > 1e-3:
-                    row["verdict"] = "differs"
-            emit({"name": name, "mode": mode, **row})
-            if mode in ("named", "size"):
-                weights.unlink()
+        folder, model = Path(temporary), build(name)
+        (folder / "m").mkdir()
+        write_weights(model, folder / "m/model.safetensors")
+        (folder / "m/config.json").write_text(json.dumps(hub_config(model), default=str))
+        return {"name": name, **ask(options, folder, model)}
 
 
 def print_table(file: Path) -> None:
-    """A table of the mode `folder`: names and weights by the file of timm that makes them."""
-    rows = [row for row in map(json.loads, file.read_text().splitlines()) if row["mode"] == "folder"]
+    """Names and weights by the file of timm that makes them."""
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
     weights = collections.Counter(full.partition(".")[0] for full in timm.list_pretrained())
     lines = []
     for module in (*PLAIN, "sum"):
@@ -213,7 +154,6 @@ def print_table(file: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("names", nargs="*", help="timm's names; all plain vision transformers without any")
-    parser.add_argument("--modes", default="folder,hint,export,bare,named,size")
     parser.add_argument("--program", type=Path, default=PROGRAM)
     parser.add_argument("--work", type=Path, help="where weights are written for a while")
     parser.add_argument("--output", type=Path, help="a JSON line for each answer, added to the file; what it has is not asked again")
@@ -226,22 +166,17 @@ def main() -> None:
     names = options.names or [name for module in PLAIN for name in timm.list_models(module=module)]
     earlier = [json.loads(line) for line in options.output.read_text().splitlines()] if options.output and options.output.exists() else []
     verdicts: collections.Counter[str] = collections.Counter(row["verdict"] for row in earlier)
-    done = {(row["name"], row["mode"]) for row in earlier}
-
-    def emit(row: Json) -> None:
+    done = {row["name"] for row in earlier}
+    for name in filter(lambda name: name not in done, names):
+        row = measure(options, name)
         verdicts[row["verdict"]] += 1
         if options.output:
             with options.output.open("a") as file:
                 file.write(json.dumps(row) + "\n")
         said = row["said"].replace("\n", " | ")[:200]
-        print(row["mode"], row["name"], row["verdict"], f"{row['difference']:.1e}" if "difference" in row else "", said, flush=True)
-
-    for name in names:
-        if modes := [mode for mode in options.modes.split(",") if (name, mode) not in done]:
-            measure(options, name, modes, emit)
+        print(name, row["verdict"], f"{row['difference']:.1e}" if "difference" in row else "", said, flush=True)
     print(dict(verdicts))
-    if verdicts["differs"] + verdicts["crashed"] > 0:
-        sys.exit(1)
+    sys.exit(verdicts["differs"] + verdicts["crashed"] > 0)
 
 
 if __name__ == "__main__":

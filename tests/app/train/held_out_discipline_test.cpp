@@ -80,11 +80,12 @@ TEST(HeldOutDiscipline, ScenesLieOnTheTrainingHalfOfTheBackgrounds) {
 }
 
 TEST(HeldOutDiscipline, FromScratchOnlyWhatIsGivenIsLearnedFrom) {
-  const auto commands = kept_commands("measure/train_from_scratch.sh", "/pictures OUTPUT");
+  const auto commands =
+      kept_commands("make/make_models.sh", "/pictures OUTPUT 0 scratch_softmax scratch_hydra");
   EXPECT_EQ(commands.size(), 2U);
   for (const std::vector<std::string>& words : commands) {
     EXPECT_EQ(words.at(0), "train");
-    EXPECT_EQ(words.at(1), "/pictures");
+    EXPECT_EQ(words.at(1), "/pictures/imagenette");
     for (std::size_t i = 2; i < words.size(); ++i) {
       EXPECT_EQ(words[i].find(kMeasured), std::string::npos) << words[i];
       EXPECT_NE(words[i], "-i");

@@ -264,7 +264,7 @@ TEST(LayoutsTest, ConvertingKeepsEveryBit) {
   for (const TensorView& view : rounded.tensors()) EXPECT_EQ(view.dtype, Dtype::F16);
 }
 
-/// The weights of `seed`, as scripts/make/make_vit_checkpoints.py made them.
+/// The weights of `seed`, as scripts/make/make_torch_fixtures.py made them.
 void expect_deterministic(const VisionTransformer& model, std::uint64_t seed) {
   for (const auto& [name, tensor] : model::named_tensors(*model)) {
     std::vector<float> values(static_cast<std::size_t>(tensor.numel()));

@@ -1,5 +1,5 @@
 // Checkpoints of timm's models with position rules, written as timm writes them: they open, and their
-// logits are timm's. And our own files of such models. Generator: scripts/make/make_position_goldens.py.
+// logits are timm's. And our own files of such models. Generator: scripts/make/make_goldens.py.
 #include "model/checkpoint/checkpoint.h"
 #include "model/checkpoint/formats/safetensors.h"
 #include "model/config/architectures.h"

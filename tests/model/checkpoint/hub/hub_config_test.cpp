@@ -41,7 +41,7 @@ Json facts_of(const TransformHints& hints) {
   return facts;
 }
 
-/// What is unset is absent.
+/// An unset member is absent.
 Json facts_of(const HubConfig& config) {
   constexpr std::array kKinds{"none", "timm", "hugging_face"};
   Json facts{{"kind", kKinds.at(static_cast<std::size_t>(config.kind))},

@@ -35,7 +35,7 @@ const std::map<std::string, Operation> kNames{{"auto_contrast", Operation::auto_
                                               {"translate_x", Operation::translate_x},
                                               {"translate_y", Operation::translate_y}};
 
-/// The formula of scripts/make/make_augmentation_goldens.py.
+/// The formula of scripts/make/make_transform_goldens.py.
 image::Picture picture(int height = 21, int width = 16) {
   image::Picture made{width, height, {}};
   for (int y = 0; y < height; ++y) {
