@@ -73,32 +73,6 @@ std::string extended_value(std::string_view text) {
   throw Error(ErrorCode::invalid_argument, what, "multipart/form-data");
 }
 
-/// A range of an Accept header.
-struct AcceptedRange {
-  std::string_view type;  ///< "image/png", "image/*", "*/*"
-  double quality = 1;
-};
-
-AcceptedRange accepted_range(std::string_view text) {
-  AcceptedRange range{without_blanks_around(text.substr(0, text.find(';')))};
-  const std::optional<std::string> quality = header_parameter(text, "q");
-  if (!quality || quality->empty() || quality->front() < '0' || quality->front() > '9')
-    return range;
-  std::from_chars(quality->data(), quality->data() + quality->size(), range.quality);
-  range.quality = std::min(range.quality, 1.0);
-  return range;
-}
-
-/// How closely a range names a type; 0: not at all.
-int closeness(std::string_view range, std::string_view type) {
-  if (same_ignoring_case(range, type)) return 3;
-  if (range == "*/*") return 1;
-  return range.ends_with("/*") && same_ignoring_case(range.substr(0, range.size() - 1),
-                                                     type.substr(0, type.find('/') + 1))
-             ? 2
-             : 0;
-}
-
 }  // namespace
 
 std::string lower_text(std::string_view text) {
@@ -138,31 +112,17 @@ Target split_target(std::string_view target) {
   return result;
 }
 
-std::string_view preferred_type(std::string_view accept,
-                                std::span<const std::string_view> offered) {
-  if (without_blanks_around(accept).empty()) return offered.empty() ? "" : offered.front();
-  std::vector<AcceptedRange> ranges;
+std::string_view accepted_type(std::string_view accept, std::span<const std::string_view> offered) {
   while (!accept.empty()) {
     const std::size_t end = std::min(accept.find(','), accept.size());
-    ranges.push_back(accepted_range(accept.substr(0, end)));
+    const std::string range = media_type(accept.substr(0, end));
     accept.remove_prefix(std::min(end + 1, accept.size()));
+    for (const std::string_view type : offered)
+      if (range == type || range == "*/*" ||
+          range == std::string(type.substr(0, type.find('/'))) + "/*")
+        return type;
   }
-  std::string_view best;
-  double best_quality = 0;
-  std::size_t best_place = 0;
-  for (const std::string_view type : offered) {
-    const auto found = std::ranges::max_element(
-        ranges, {}, [&](const AcceptedRange& range) { return closeness(range.type, type); });
-    if (closeness(found->type, type) == 0) continue;
-    const auto place = static_cast<std::size_t>(found - ranges.begin());
-    if (found->quality > best_quality ||
-        (found->quality == best_quality && found->quality > 0 && place < best_place)) {
-      best = type;
-      best_quality = found->quality;
-      best_place = place;
-    }
-  }
-  return best;
+  return offered.front();
 }
 
 std::string decoded_url(std::string_view text, bool is_query) {

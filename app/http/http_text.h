@@ -27,10 +27,9 @@ Target split_target(std::string_view target);
 /// ours.
 bool names_loopback(std::string_view host, std::string_view own);
 
-/// The one of the media types `offered` that an Accept header (RFC 9110, section 12.5.1) wants most:
-/// by q, then by what stands first in the header, then in `offered`. An empty header takes the first
-/// one; "" where none is accepted.
-std::string_view preferred_type(std::string_view accept, std::span<const std::string_view> offered);
+/// The one of the media types `offered` that stands first in an Accept header (RFC 9110, section 12.5.1), whatever its
+/// q; the first offered one where the header names none.
+std::string_view accepted_type(std::string_view accept, std::span<const std::string_view> offered);
 
 /// Percent-decoded (RFC 3986); in a query "+" is a blank. Other text stays as it is.
 std::string decoded_url(std::string_view text, bool is_query);
