@@ -1,6 +1,8 @@
-// The texts of requests: targets, percent signs, queries, what is accepted, and bodies of
-// several parts.
+// The texts of requests: targets, percent signs, queries, what is accepted, bodies of several parts, and bodies that are
+// no picture.
 #pragma once
+
+#include "kernels/error.h"
 
 #include <optional>
 #include <span>
@@ -55,5 +57,12 @@ std::optional<std::string> form_boundary(std::string_view content_type);
 /// a body that is none, or of more than `most` parts.
 std::vector<FormPart> parse_form(std::string_view body, std::string_view boundary,
                                  std::size_t most);
+
+/// The kind of a body that could not be decoded (`code`), in its sender's own words (`type`, a media type
+/// in lower case, may be "") or by its first characters, and how a picture is sent; nothing where
+/// the decoder knows better. A picture that `curl -d` has taken bytes from is no broken picture, but a wrong
+/// form.
+std::optional<std::string> complaint_about(std::string_view body, std::string_view type,
+                                           ErrorCode code);
 
 }  // namespace hydrascope::app

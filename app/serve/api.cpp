@@ -1,6 +1,5 @@
 #include "app/serve/api.h"
 
-#include "app/http/body_kind.h"
 #include "app/http/http_text.h"
 #include "app/maps/explained_record.h"
 #include "app/pictures/decoding_workers.h"
