@@ -1,6 +1,7 @@
 // The last error of a thread, for the C functions of libhydrascope.so.
 #pragma once
 
+#include "app/results/json.h"
 #include "app/run/console.h"
 #include "kernels/error.h"
 
@@ -34,29 +35,34 @@ inline void remember(const Error& error) noexcept {
   }
 }
 
-/// Whether `work` threw nothing.
+/// `work()`; false, 0 or null where it throws, or where one of the pointers that a function of the library is given is
+/// null.
 template <class Work>
-bool succeeds(const Work& work) noexcept {
+auto guarded(std::initializer_list<const void*> pointers, const Work& work) noexcept
+    -> decltype(work()) {
   try {
-    work();
-    return true;
-  } catch (...) {
-    remember(as_error(std::current_exception()));
-    return false;
-  }
-}
-
-/// Whether none of the pointers is null; every function of the library asks it about those that it is given.
-inline bool are_given(std::initializer_list<const void*> pointers) noexcept {
-  return succeeds([&] {
     const auto* const found = std::find(pointers.begin(), pointers.end(), nullptr);
     if (found != pointers.end())
       throw Error(ErrorCode::invalid_argument, "expected a pointer, found null",
                   "pointer " + std::to_string(found - pointers.begin() + 1) + " of the call");
+    return work();
+  } catch (...) {
+    remember(as_error(std::current_exception()));
+    return {};
+  }
+}
+
+/// The JSON of `make()`, which lives until this thread's next call of that kind; null as `guarded`.
+template <class Make>
+const char* json_of(std::initializer_list<const void*> pointers, const Make& make) {
+  return guarded(pointers, [&] {
+    thread_local std::string text;
+    text = json_text(make());
+    return text.c_str();
   });
 }
 
-/// For `are_given`: a list may be null where it has no items, its words may not.
+/// For `guarded`: a list may be null where it has no items, its words may not.
 inline const void* list(const void* items, std::size_t count) { return count == 0 ? "" : items; }
 inline const void* list(const char* const* words, std::size_t count) {
   const bool has_null = words != nullptr && std::count(words, words + count, nullptr) > 0;

@@ -85,41 +85,32 @@ std::vector<std::string> pictures_of(const std::string& word) {
   return paths;
 }
 
-/// The JSON of `make()`, which lives until this thread's next question; null where that failed.
-template <class Make>
-const char* answered(const Make& make) {
-  thread_local std::string text;
-  return succeeds([&] { text = json_text(make()); }) ? text.c_str() : nullptr;
-}
-
 }  // namespace
 }  // namespace hydrascope::app
 
 namespace app = hydrascope::app;
 
-const char* hydrascope_registry() { return app::answered(app::registry); }
+const char* hydrascope_registry() { return app::json_of({}, app::registry); }
 
 const char* hydrascope_layers(const char* before, const char* const* words, size_t num_words) {
-  if (!app::are_given({before, app::list(words, num_words)})) return nullptr;
-  return app::answered(
-      [&] { return app::layers(before, std::vector<std::string>(words, words + num_words)); });
+  return app::json_of({before, app::list(words, num_words)}, [&] {
+    return app::layers(before, std::vector<std::string>(words, words + num_words));
+  });
 }
 
 const char* hydrascope_config(const char* file) {
-  if (!app::are_given({file})) return nullptr;
-  return app::answered([&] { return app::configuration(file); });
+  return app::json_of({file}, [&] { return app::configuration(file); });
 }
 
 const char* const* hydrascope_pictures(const char* word, size_t* count) {
   thread_local std::vector<std::string> paths;
   thread_local std::vector<const char*> texts;
   if (count != nullptr) *count = 0;
-  if (!app::are_given({word, count}) || !app::succeeds([&] {
-        paths = app::pictures_of(word);
-        texts.clear();
-        for (const std::string& path : paths) texts.push_back(path.c_str());
-      }))
-    return nullptr;
-  *count = texts.size();
-  return texts.data();
+  return app::guarded({word, count}, [&] {
+    paths = app::pictures_of(word);
+    texts.clear();
+    for (const std::string& path : paths) texts.push_back(path.c_str());
+    *count = texts.size();
+    return texts.data();
+  });
 }
