@@ -220,8 +220,7 @@ struct hydrascope_answer {
                      one.box.has_value() ? 1 : 0, box.left, box.top, box.width, box.height,
                      one.support.has_value() ? 1 : 0, one.support.value_or(0)});
     }
-    for (std::size_t i = 0; i < given.maps.size(); ++i) {
-      const app::InputMap& map = given.maps[i];
+    for (const app::InputMap& map : given.maps) {
       const auto [top_edge, height] = app::extent(map.placement.vertical);
       const auto [left_edge, width] = app::extent(map.placement.horizontal);
       maps.push_back(
@@ -229,7 +228,8 @@ struct hydrascope_answer {
            hydrascope::model::explain::entry_of(map.choice.method).name.data(), map.choice.layer,
            texts.emplace_back(app::to_text(map.choice.head)).c_str(), map.of_class.index,
            map.of_class.label.c_str(), map.is_signed ? 1 : 0,
-           texts.emplace_back(app::json_text(app::to_json(given.map_records[i]))).c_str()});
+           texts.emplace_back(app::json_text(app::to_json(app::record_of(given.record, map))))
+               .c_str()});
     }
   }
 

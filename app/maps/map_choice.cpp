@@ -230,10 +230,4 @@ MapSelection maps_at_hand(const model::VitConfig& config, const MapWords& words)
   return all;
 }
 
-MapWords map_words(const ParsedOptions& options) {
-  MapWords words;
-  options.fill(words);
-  return words;
-}
-
 }  // namespace hydrascope::app

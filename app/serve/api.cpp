@@ -1,7 +1,6 @@
 #include "app/serve/api.h"
 
 #include "app/http/http_text.h"
-#include "app/maps/explained_record.h"
 #include "app/pictures/decoding_workers.h"
 #include "app/results/npy_file.h"
 #include "app/run/console.h"
@@ -260,8 +259,7 @@ void ServeApi::ask_of(Service& service, const std::shared_ptr<PendingRequest>& a
       if (--asked->missing == 0)
         tasks_->add([this, asked] { asked->respond(response_to(*asked)); });
     };
-    if (!service.try_ask(std::move(question), done))
-      throw Error(ErrorCode::out_of_memory, "the service has no place");
+    service.ask(std::move(question), done);
   }
 }
 

@@ -65,7 +65,7 @@ void ModelShelf::open(const ServedWords& words) {
     if (is_closed_) throw Error(ErrorCode::out_of_memory, "the server is closing");
     if (opened_.size() >= most_) {
       const auto idle = std::find_if(opened_.rbegin(), opened_.rend(), [](const Opened& other) {
-        return other.service->counts().unanswered == 0;
+        return other.service->unanswered() == 0;
       });
       if (idle == opened_.rend())
         throw Error(ErrorCode::out_of_memory, "as many models as may be open are at work");

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "app/maps/input_map.h"
-#include "app/maps/map_record.h"
 #include "app/results/classify_record.h"
 #include "viz/heat/heat_map.h"
 
@@ -39,8 +38,7 @@ struct Answer {
   /// (num_classes); of several views each class's in its best one, of closer looks the logarithms of
   /// their probabilities.
   std::vector<float> logits;
-  std::vector<MapRecord> map_records;     ///< what `visualize` writes, without files
-  std::vector<InputMap> maps;             ///< the same maps
+  std::vector<InputMap> maps;
   std::optional<viz::HeatMap> patch_row;  ///< of the attention map, the heads' mean
   std::vector<float> embedding;           ///< (embed_dim): what the classifier's head is given
 };

@@ -3,7 +3,7 @@
 #include "app/model/running_model.h"
 #include "app/run/assets.h"
 #include "app/run/usage_error.h"
-#include "app/session/explanation_threads.h"
+#include "model/inference/one_torch_thread.h"
 
 #include <ATen/ops/amax.h>
 #include <ATen/ops/zeros.h>
@@ -21,6 +21,7 @@ using model::explain::class_token_share;
 using model::explain::Explanation;
 using model::explain::memory_share;
 using model::explain::Request;
+using model::inference::OneTorchThread;
 
 Request request_for(const MapChoice& choice, std::int64_t class_index,
                     model::explain::MaplessLayers mapless) {
@@ -97,7 +98,7 @@ model::TokenGrid MapExplainer::grid_of(const image::TransformPlan& view) const {
 viz::HeatMap MapExplainer::patch_row(const PipelineResult& result, std::int64_t layer,
                                      std::int64_t row, std::int64_t column) {
   const at::Tensor& tokens = result.views.tokens_of_whole("patch");
-  const ExplanationThreads threads(tokens.size(0) * tokens.size(1));
+  const OneTorchThread one(has_few_tokens(tokens.size(0) * tokens.size(1)));
   return heat_map(
       explainer_.patch_row(tokens, grid_of(result.views.plans.front()), layer, row, column));
 }
@@ -105,7 +106,7 @@ viz::HeatMap MapExplainer::patch_row(const PipelineResult& result, std::int64_t 
 look::AttentionMap MapExplainer::attention(const PipelineResult& result) {
   const at::Tensor& tokens = result.views.tokens.at(0);
   const model::TokenGrid grid = grid_of(result.views.plans.front());
-  const ExplanationThreads threads(tokens.size(0) * tokens.size(1));
+  const OneTorchThread one(has_few_tokens(tokens.size(0) * tokens.size(1)));
   at::Tensor sum = at::zeros({grid.rows, grid.columns}, at::kDouble);
   for (const Explanation& layer :
        explainer_.explain(tokens, grid, requests_of_looks(config_.depth)))
@@ -118,7 +119,7 @@ look::AttentionMap MapExplainer::attention(const PipelineResult& result) {
 
 at::Tensor MapExplainer::patch_tokens(const PipelineResult& result) {
   const at::Tensor& tokens = result.views.tokens_of_whole("patches");
-  const ExplanationThreads threads(tokens.size(0) * tokens.size(1));
+  const OneTorchThread one(has_few_tokens(tokens.size(0) * tokens.size(1)));
   return explainer_.patch_tokens(tokens, grid_of(result.views.plans.front()));
 }
 
@@ -172,7 +173,7 @@ std::vector<InputMap> MapExplainer::explain(const at::Tensor& tokens, const mode
       if (same == requests.end()) requests.push_back(request);
     }
   }
-  const ExplanationThreads threads(tokens.size(0) * tokens.size(1));
+  const OneTorchThread one(has_few_tokens(tokens.size(0) * tokens.size(1)));
   const std::vector<Explanation> explanations =
       explainer_.explain(tokens, grid, requests, before_step);
   std::vector<InputMap> maps;

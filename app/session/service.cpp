@@ -5,7 +5,6 @@
 #include "app/pipeline/picture_job.h"
 #include "app/run/console.h"
 #include "app/run/usage_error.h"
-#include "app/session/heard_notes.h"
 #include "app/session/kept_generator.h"
 #include "app/session/map_explainer.h"
 #include "app/session/session.h"
@@ -21,6 +20,7 @@
 #include <mutex>
 #include <new>
 #include <set>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -48,6 +48,26 @@ void check_wanted(const Question& question) {
     throw Error(ErrorCode::failed, "there was no answer in time");
 }
 
+/// The notes that a console was told, each once. May be asked and told from several threads.
+class Notes {
+ public:
+  void add(std::string_view text) {
+    constexpr std::string_view kPrefix = "note: ";
+    if (!text.starts_with(kPrefix)) return;
+    text.remove_prefix(kPrefix.size());
+    const std::lock_guard lock(mutex_);
+    if (std::ranges::find(notes_, text) == notes_.end()) notes_.emplace_back(text);
+  }
+  [[nodiscard]] std::vector<std::string> all() const {
+    const std::lock_guard lock(mutex_);
+    return notes_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<std::string> notes_;  // guarded
+};
+
 }  // namespace
 
 ServiceRequest service_request(const ParsedOptions& options, bool wants_maps) {
@@ -57,7 +77,7 @@ ServiceRequest service_request(const ParsedOptions& options, bool wants_maps) {
   request.transform = transform_request(options);
   request.run = run_request(options, AutoExif::upright);
   options.fill<PicturesRequest>(request);
-  if (wants_maps) request.maps = map_words(options);
+  if (wants_maps) options.fill(request.maps.emplace());
   choose_views(options, request.model, request.transform, AutoExif::upright, {});
   return request;
 }
@@ -78,19 +98,16 @@ struct Service::State {
   void set_layers(std::int64_t done, std::int64_t all) {
     if (all > 0) layers = {static_cast<std::int32_t>(done), static_cast<std::int32_t>(all)};
   }
-  /// A view whose batch is computed next.
   /// The maps that a method of the model has beside `maps`, by name.
   void add_other_methods(std::vector<MapChoice>& maps) const;
   /// Not under the mutex.
   void deliver(const Done& done, Answer answer);
   [[nodiscard]] std::vector<MapChoice> choose(const MapQuestion& question) const;
-  /// False where there is no place and `waits` is not set.
-  bool add(Question question, Done done, bool waits);
 
   ServiceRequest request;
   // Made by `open`.
   std::unique_ptr<Session> session;
-  HeardNotes notes;
+  Notes notes;
   std::vector<std::string> notes_on_model;
 
   std::vector<MapChoice> usual_maps;  // that come unless some are named
@@ -103,14 +120,14 @@ struct Service::State {
   std::deque<std::int64_t> waiting;          // numbers of what nobody has looked at
   std::map<std::int64_t, Unanswered> asked;  // all that is not answered
   std::int64_t asked_so_far = 0;
-  ServiceCounts counts;
+  std::int64_t unanswered = 0;
   bool closing = false;
   std::thread thread;
 };
 
 void Service::State::open() {
   const KeptGenerator kept;
-  request.console.heard = [this](const std::string& text) { notes.hear(text); };
+  request.console.heard = [this](const std::string& text) { notes.add(text); };
   request.model.may_lack_classes = request.embeds;
   session = Session::open(request);
   if (session->config().num_classes == 0 && request.maps) {
@@ -274,10 +291,7 @@ bool Service::State::fail_taken(const Error& error) {
 void Service::State::deliver(const Done& done, Answer answer) {
   {
     const std::lock_guard lock(mutex);
-    --counts.unanswered;
-    ++counts.answered;
-    if (answer.record.error) ++counts.failed;
-    counts.model_seconds += answer.record.seconds;
+    --unanswered;
   }
   layers = LayersDone{};
   changed.notify_all();
@@ -301,36 +315,36 @@ std::vector<MapChoice> Service::State::choose(const MapQuestion& question) const
   return maps;
 }
 
-bool Service::State::add(Question question, Done done, bool waits) {
+void Service::ask(Question question, std::function<void(Answer)> done) {
+  State& state = *state_;
+  const Session& session = *state.session;
   if (question.picture) check_pixels(question.picture->pixels);
   Unanswered one{.question = std::move(question), .done = std::move(done)};
   if (const std::optional<MapQuestion>& wanted = one.question.maps) {
-    one.maps = choose(*wanted);
-    one.classes.emplace(wanted->classes, wanted->topk, session->labels());
+    one.maps = state.choose(*wanted);
+    one.classes.emplace(wanted->classes, wanted->topk, labels());
     const std::int64_t count = one.classes->most_classes() * std::ssize(one.maps);
-    if (request.most_maps && count > *request.most_maps)
-      throw UsageError("expected at most " + std::to_string(*request.most_maps) +
-                           " maps of a picture, found " + std::to_string(count),
+    const std::optional<std::int64_t>& most = state.request.most_maps;
+    if (most && count > *most)
+      throw UsageError("expected at most " + std::to_string(*most) + " maps of a picture, found " +
+                           std::to_string(count),
                        "maps", "fewer classes, layers or heads have fewer");
   }
-  if (!one.question.embeds) require_classes(session->source());
-  if (one.question.patch && session->explained().maps.empty())
+  if (!one.question.embeds) require_classes(session.source());
+  if (one.question.patch && maps().empty())
     throw UsageError("the model was opened without maps", "patch", "open it for them");
-  if (one.question.embeds && !session->explained().embeddings)
+  if (one.question.embeds && !session.explained().embeddings)
     throw UsageError("the model was opened without embeddings", "embed", "open it for them");
   {
-    std::unique_lock lock(mutex);
-    const auto has_place = [&] {
-      return std::cmp_less(counts.unanswered, std::max<std::size_t>(request.most_waiting, 1));
-    };
-    if (!waits && !has_place()) return false;
-    changed.wait(lock, has_place);
-    ++counts.unanswered;
-    asked.emplace(asked_so_far, std::move(one));
-    waiting.push_back(asked_so_far++);
+    std::unique_lock lock(state.mutex);
+    state.changed.wait(lock, [&] {
+      return std::cmp_less(state.unanswered, std::max<std::size_t>(state.request.most_waiting, 1));
+    });
+    ++state.unanswered;
+    state.asked.emplace(state.asked_so_far, std::move(one));
+    state.waiting.push_back(state.asked_so_far++);
   }
-  changed.notify_all();
-  return true;
+  state.changed.notify_all();
 }
 
 Service::Service(ServiceRequest request) : state_(std::make_unique<State>(std::move(request))) {
@@ -367,14 +381,8 @@ Service::~Service() {
 std::future<Answer> Service::ask(Question question) {
   const auto answer = std::make_shared<std::promise<Answer>>();
   std::future<Answer> result = answer->get_future();
-  state_->add(
-      std::move(question), [answer](Answer given) { answer->set_value(std::move(given)); },
-      /*waits=*/true);
+  ask(std::move(question), [answer](Answer given) { answer->set_value(std::move(given)); });
   return result;
-}
-
-bool Service::try_ask(Question question, std::function<void(Answer)> done) {
-  return state_->add(std::move(question), std::move(done), /*waits=*/false);
 }
 
 const std::string& Service::model_name() const noexcept { return state_->session->source().name; }
@@ -410,9 +418,9 @@ std::int64_t Service::batch_size() const {
 
 LayersDone Service::layers_done() const { return state_->layers; }
 
-ServiceCounts Service::counts() const {
+std::int64_t Service::unanswered() const {
   const std::lock_guard lock(state_->mutex);
-  return state_->counts;
+  return state_->unanswered;
 }
 
 }  // namespace hydrascope::app

@@ -57,14 +57,6 @@ struct Question {
   std::function<bool()> given_up = {};
 };
 
-/// Since the service was opened.
-struct ServiceCounts {
-  std::int64_t unanswered = 0;  ///< at the moment, those that are being worked on included
-  std::int64_t answered = 0;    ///< failures included
-  std::int64_t failed = 0;
-  double model_seconds = 0;  ///< of the records
-};
-
 /// The way of the work at hand through the model's layers: a batch's, then the way of a picture's maps. 0 of 0 while
 /// there is none.
 struct LayersDone {
@@ -87,9 +79,8 @@ class Service {
   /// was not opened for, a class that there is not. A fault of the model is in the answers of
   /// the pictures that it was at work on.
   std::future<Answer> ask(Question question);
-  /// The same without waiting: nothing where there is no place. `done` is called once, on the
-  /// service's thread, which it must not keep and into which it must not throw.
-  bool try_ask(Question question, std::function<void(Answer)> done);
+  /// The same; `done` is called once, on the service's thread, which it must not keep and into which it must not throw.
+  void ask(Question question, std::function<void(Answer)> done);
 
   [[nodiscard]] const std::string& model_name() const noexcept;
   [[nodiscard]] const model::VitConfig& config() const noexcept;
@@ -109,7 +100,8 @@ class Service {
   [[nodiscard]] std::vector<std::string> notes() const;
   /// Pictures of the model's own size that are classified together.
   [[nodiscard]] std::int64_t batch_size() const;
-  [[nodiscard]] ServiceCounts counts() const;
+  /// Questions that have no answer yet, those that are being worked on included.
+  [[nodiscard]] std::int64_t unanswered() const;
   [[nodiscard]] LayersDone layers_done() const;
 
  private:

@@ -23,24 +23,13 @@
 namespace hydrascope::app {
 namespace {
 
-/// `attn` and `attn_opt` of the other model's request were given as `against_attn` and `against_attn_opt`.
-ModelSource open_other_model(const ModelRequest& request) {
+/// The model of a request whose errors are about what `about` makes of them.
+ModelSource open_as(const ModelRequest& request,
+                    const std::function<std::string(const Error&)>& about) {
   try {
     return open_model(request);
   } catch (const Error& error) {
-    if (!error.field().starts_with("attn")) throw;
-    throw Error(error.code(), error.what(), "`against_" + error.field() + "` " + error.subject(),
-                error.hint(), error.where());
-  }
-}
-
-/// The model `word` was given as `look_model`.
-ModelSource open_look_model(const std::string& word) {
-  try {
-    return open_model({.word = word});
-  } catch (const Error& error) {
-    throw Error(error.code(), error.what(), "`look_model` " + error.subject(), error.hint(),
-                error.where());
+    throw Error(error.code(), error.what(), about(error), error.hint(), error.where());
   }
 }
 
@@ -113,7 +102,9 @@ void Session::add_second_model(const TransformRequest& transform) {
   std::shared_ptr<const ModelSource> source = source_;
   std::string word = transform.look_model;
   if (word.empty() && is_bundled_model(source->weights.file())) word = kDefaultModel;
-  if (!word.empty()) source = std::make_shared<const ModelSource>(open_look_model(word));
+  if (!word.empty())
+    source = std::make_shared<const ModelSource>(open_as(
+        {.word = word}, [](const Error& error) { return "`look_model` " + error.subject(); }));
   require_same_classes(*source_, *source, "`look_model`");
   TransformRequest of_looks;
   of_looks.interpolation = transform.interpolation;
@@ -146,7 +137,10 @@ Session::Session(std::shared_ptr<const ModelSource> source, ResolvedTransform tr
 std::unique_ptr<Session> Session::open_against(const ModelRequest& model,
                                                const TransformRequest& transform, RunRequest run,
                                                Session& first) {
-  ModelSource source = open_other_model(model);
+  ModelSource source = open_as(model, [](const Error& error) {
+    const bool is_attn = error.field().starts_with("attn");
+    return is_attn ? "`against_" + error.field() + "` " + error.subject() : error.about();
+  });
   require_same_classes(first.source(), source, "`against`");
   auto other = of(std::move(source), transform, std::move(run), first.console_);
   other->labels_ = first.labels_;
@@ -323,9 +317,6 @@ void Session::explain(const PipelineResult& result, const Asking& asked, Answer&
   const ClassifyRecord& record = answer.record;
   const bool are_found = !record.top.empty() && record.top.front().support;
   for (InputMap& map : answer.maps) map.things = are_found ? record.top : record.things;
-  MapRecord facts;
-  static_cast<InputRecord&>(facts) = answer.record;
-  for (const InputMap& map : answer.maps) answer.map_records.push_back(record_of(facts, map));
 }
 
 }  // namespace hydrascope::app
