@@ -1,31 +1,98 @@
-// The C functions of libhydrascope.so (include/hydrascope/hydrascope.h), around a Service.
+// The C functions of libhydrascope.so (include/hydrascope/hydrascope.h), around a Service; some need no model.
 #define HYDRASCOPE_WITHOUT_CLASSES
 #include "app/build_info.h"
 #include "app/library/include/hydrascope/hydrascope.h"
-#include "app/library/last_error.h"
+#include "app/options/mechanism_listing.h"
 #include "app/options/option_builders.h"
 #include "app/options/option_table.h"
 #include "app/options/options.h"
+#include "app/pictures/inputs.h"
 #include "app/pipeline/picture_job.h"
 #include "app/results/json.h"
+#include "app/run/assets.h"
 #include "app/run/console.h"
 #include "app/run/usage_error.h"
 #include "app/session/service.h"
 #include "app/visualize/visualize_options.h"
 #include "kernels/error.h"
+#include "model/checkpoint/checkpoint.h"
+#include "model/checkpoint/formats/strict_json.h"
+#include "model/config/config.h"
+#include "model/registry/mechanisms.h"
+#include "model/registry/positions.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <deque>
+#include <exception>
 #include <future>
 #include <initializer_list>
 #include <optional>
 #include <span>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace hydrascope::app {
 namespace {
+
+/// The last error of a thread.
+struct LastError {
+  std::string code;
+  std::string field;
+  std::string subject;
+  std::string text;
+  std::string hint;
+};
+
+LastError& last_error() {
+  thread_local LastError last;
+  return last;
+}
+
+void remember(const Error& error) noexcept {
+  try {
+    last_error() = {std::string(name(error.code())), error.field(), error.subject(),
+                    error_line(error), spelled(error.hint())};
+  } catch (...) {  // no memory for the text
+    last_error().code.clear();
+  }
+}
+
+/// `work()`; false, 0 or null where it throws, or where one of the pointers that a function of the library is given is
+/// null.
+template <class Work>
+auto guarded(std::initializer_list<const void*> pointers, const Work& work) noexcept
+    -> decltype(work()) {
+  try {
+    const auto* const found = std::find(pointers.begin(), pointers.end(), nullptr);
+    if (found != pointers.end())
+      throw Error(ErrorCode::invalid_argument, "expected a pointer, found null",
+                  "pointer " + std::to_string(found - pointers.begin() + 1) + " of the call");
+    return work();
+  } catch (...) {
+    remember(as_error(std::current_exception()));
+    return {};
+  }
+}
+
+/// The JSON of `make()`, which lives until this thread's next call of that kind; null as `guarded`.
+template <class Make>
+const char* json_of(std::initializer_list<const void*> pointers, const Make& make) {
+  return guarded(pointers, [&] {
+    thread_local std::string text;
+    text = json_text(make());
+    return text.c_str();
+  });
+}
+
+/// For `guarded`: a list may be null where it has no items, its words may not.
+const void* list(const void* items, std::size_t count) { return count == 0 ? "" : items; }
+const void* list(const char* const* words, std::size_t count) {
+  const bool has_null = words != nullptr && std::count(words, words + count, nullptr) > 0;
+  return has_null ? nullptr : list(static_cast<const void*>(words), count);
+}
 
 std::vector<Option> only(std::vector<Option> options, std::initializer_list<Field> fields) {
   std::erase_if(options, [&](const Option& option) {
@@ -193,6 +260,66 @@ std::pair<double, double> extent(const viz::Axis& axis) {
   const double pixels = static_cast<double>(axis.picture) / static_cast<double>(axis.resized);
   return {static_cast<double>(axis.window_start) * pixels,
           static_cast<double>(axis.output) * pixels};
+}
+
+// Questions that need no model.
+
+OrderedJson as_json(const Report& report) {
+  std::ostringstream text;
+  report.write(Format::json, text);
+  return OrderedJson::parse(text.str());
+}
+
+OrderedJson registry() {
+  OrderedJson all = {{"mechanisms", OrderedJson::array()},
+                     {"position_rules", OrderedJson::array()}};
+  for (const model::MechanismEntry* entry : model::mechanisms())
+    all["mechanisms"].push_back(as_json(mechanism_report(*entry)));
+  for (const model::PositionEntry* entry : model::position_rules())
+    all["position_rules"].push_back(as_json(position_rule_report(*entry)));
+  all["config"] = OrderedJson::parse(model::to_json(model::VitConfig()));
+  for (const std::string& name : bundled_images()) all["samples"].push_back(name);
+  return all;
+}
+
+CommandSpec attention_spec() {
+  CommandSpec spec;
+  spec.name = "layers";
+  spec.options =
+      only(model_options(), {&ModelRequest::attention, &ModelRequest::attention_options});
+  return with_settings(std::move(spec));
+}
+
+OrderedJson layers(const std::string& before, const std::vector<std::string>& words) {
+  const OrderedJson given = checkpoint::parse_json(before, "list of layers", "layers");
+  const std::string config = OrderedJson{{"depth", given.size()}, {"attention", given}}.dump();
+  std::vector<model::AttentionSpec> all = model::config_from_json(config, "layers").attention;
+  const ParsedOptions options = parse(attention_spec(), words);
+  if (const std::string& spec = options[&ModelRequest::attention].text(); !spec.empty())
+    model::apply_attention_spec(spec, all);
+  for (const std::string& option : options[&ModelRequest::attention_options].values)
+    model::apply_attention_option(option, all);
+  OrderedJson result = OrderedJson::array();
+  for (const model::AttentionSpec& layer : all)
+    result.push_back(
+        {{"mechanism", layer.mechanism}, {"options", model::MechanismOptions(layer).all()}});
+  return result;
+}
+
+OrderedJson configuration(const std::string& file) {
+  const checkpoint::Checkpoint weights = checkpoint::Checkpoint::open(file);
+  return OrderedJson::parse(model::to_json(weights.deduce_config()));
+}
+
+std::vector<std::string> pictures_of(const std::string& word) {
+  if (word == "-") return {word};  // a file of that name; standard input is the program's
+  InputStream inputs({word}, /*recursive=*/false);
+  std::vector<std::string> paths;
+  while (const std::optional<Input> input = inputs.next()) {
+    if (input->error == ErrorCode::empty) throw Error(*input->error, input->message, input->given);
+    paths.push_back(input->given);
+  }
+  return paths;
 }
 
 }  // namespace
@@ -379,4 +506,29 @@ const float* hydrascope_answer_embedding(const hydrascope_answer* answer, size_t
 const hydrascope_map* hydrascope_answer_maps(const hydrascope_answer* answer, size_t* count) {
   return listed(
       answer, count, [&]() -> const auto& { return answer->maps; });
+}
+
+const char* hydrascope_registry() { return app::json_of({}, app::registry); }
+
+const char* hydrascope_layers(const char* before, const char* const* words, size_t num_words) {
+  return app::json_of({before, app::list(words, num_words)}, [&] {
+    return app::layers(before, std::vector<std::string>(words, words + num_words));
+  });
+}
+
+const char* hydrascope_config(const char* file) {
+  return app::json_of({file}, [&] { return app::configuration(file); });
+}
+
+const char* const* hydrascope_pictures(const char* word, size_t* count) {
+  thread_local std::vector<std::string> paths;
+  thread_local std::vector<const char*> texts;
+  if (count != nullptr) *count = 0;
+  return app::guarded({word, count}, [&] {
+    paths = app::pictures_of(word);
+    texts.clear();
+    for (const std::string& path : paths) texts.push_back(path.c_str());
+    *count = texts.size();
+    return texts.data();
+  });
 }
