@@ -241,21 +241,17 @@ void Service::State::report(PipelineResult& result) {
 }
 
 Answer Service::State::answer(const Unanswered& one, const PipelineResult& result) {
-  Asking wanted{.topk = one.question.topk,
-                .maps = one.maps,
-                .embeds = one.question.embeds,
-                .patch = one.question.patch,
-                .before_step = [&](std::int64_t done, std::int64_t all) {
-                  check_wanted(one.question);
-                  if (all == 0) return;
-                  // Its steps are some more than the layers, which people count.
-                  const std::int64_t depth = session->config().depth;
-                  set_layers(done * depth / all, depth);
-                }};
+  std::vector<std::int64_t> classes;
   if (one.classes && !result.error)
-    wanted.classes = one.classes->resolve(result.views.first_classes(one.classes->num_best()),
-                                          /*keep_repeated=*/false);
-  Answer answer = session->answer(result, wanted);
+    classes = one.classes->resolve(result.views.first_classes(one.classes->num_best()),
+                                   /*keep_repeated=*/false);
+  Answer answer = session->answer(result, one.question, one.maps, classes,
+                                  [&](std::int64_t done, std::int64_t all) {
+                                    check_wanted(one.question);
+                                    // Its steps are some more than the layers, which people count.
+                                    const std::int64_t depth = session->config().depth;
+                                    if (all > 0) set_layers(done * depth / all, depth);
+                                  });
   if (result.error) return answer;
   std::vector<std::string>& said = answer.record.notes = notes_on_model;
   if (const auto& trained = session->pipeline().trained_size)

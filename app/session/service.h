@@ -4,12 +4,10 @@
 #pragma once
 
 #include "app/options/requests.h"
-#include "app/pictures/inputs.h"
 #include "app/session/answer.h"
 #include "model/config/config.h"
 #include "model/image/labels.h"
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -34,28 +32,6 @@ struct ServiceRequest : PicturesRequest {  ///< its words and its output play no
 /// The request of a command line whose table has the options of a model that looks at pictures, and
 /// perhaps those of maps, which are asked for where `wants_maps`. Throws Error(invalid_argument).
 ServiceRequest service_request(const ParsedOptions& options, bool wants_maps);
-
-/// Which maps of a picture: a part of what the service was opened for.
-struct MapQuestion {
-  MapWords words = {};                    ///< no words: all of that
-  std::vector<std::string> classes = {};  ///< as `visualize --class`
-  std::optional<std::int64_t> topk = {};  ///< as `visualize --topk`
-};
-
-struct Question {
-  std::string name = {};            ///< what the records call the picture
-  std::filesystem::path file = {};  ///< where the picture is, unless it is
-  std::optional<PictureInMemory> picture = {};
-  std::int64_t topk = 5;
-  std::optional<MapQuestion> maps = {};
-  std::optional<PatchQuestion> patch = {};  ///< where the model was opened for maps
-  bool embeds = false;
-  /// By then, or when `given_up` says that nobody waits any more, what is left of the work is not
-  /// begun: decoding, the batch, a layer of maps, a class of it. The answer is a failure.
-  std::optional<std::chrono::steady_clock::time_point> deadline = {};
-  /// Called on the service's threads, which it must not keep; may be empty.
-  std::function<bool()> given_up = {};
-};
 
 /// The way of the work at hand through the model's layers: a batch's, then the way of a picture's maps. 0 of 0 while
 /// there is none.

@@ -274,7 +274,9 @@ ClassifyRecord Session::record(const PipelineResult& result, std::int64_t topk) 
   return record;
 }
 
-Answer Session::answer(const PipelineResult& result, const Asking& asked) {
+Answer Session::answer(const PipelineResult& result, const Question& asked,
+                       std::span<const MapChoice> maps, std::span<const std::int64_t> classes,
+                       const model::explain::BeforeStep& before_step) {
   Answer answer;
   Session& seer = session_of(result);
   answer.record = seer.record(result, asked.topk);
@@ -282,7 +284,23 @@ Answer Session::answer(const PipelineResult& result, const Asking& asked) {
   try {
     answer.logits = numbers_of(result.logits);
     if (asked.embeds) answer.embedding = numbers_of(embedding(result));
-    seer.explain(result, asked, answer);
+    if (asked.patch || !maps.empty()) before_step(0, 0);
+    if (const auto& patch = asked.patch)
+      answer.patch_row =
+          seer.explainer_->patch_row(result, patch->layer, patch->row, patch->column);
+    if (maps.empty()) return answer;
+    std::vector<MapChoice> known;  // of small pictures perhaps fewer
+    std::ranges::copy_if(maps, std::back_inserter(known), [&](const MapChoice& map) {
+      return std::ranges::find(seer.explained_.maps, map) != seer.explained_.maps.end();
+    });
+    if (known.empty())
+      throw Error(ErrorCode::failed,
+                  seer.source_->name + ", which sees small pictures, has no such map");
+    answer.maps = seer.explainer_->explain(result, chosen_classes(result, classes, seer.labels()),
+                                           known, before_step);
+    const ClassifyRecord& record = answer.record;
+    const bool are_found = !record.top.empty() && record.top.front().support;
+    for (InputMap& map : answer.maps) map.things = are_found ? record.top : record.things;
   } catch (...) {
     fail(answer.record, as_error(std::current_exception()));
   }
@@ -298,25 +316,6 @@ at::Tensor Session::embedding(const PipelineResult& result) {
   const PipelineResult whole = look_at(picture, second_->engine(), as_embed);
   if (whole.error) throw Error(*whole.error, whole.message);
   return whole.features;
-}
-
-void Session::explain(const PipelineResult& result, const Asking& asked, Answer& answer) {
-  if (asked.maps.empty() && !asked.patch) return;
-  if (asked.before_step) asked.before_step(0, 0);
-  if (const auto& patch = asked.patch)
-    answer.patch_row = explainer_->patch_row(result, patch->layer, patch->row, patch->column);
-  if (asked.maps.empty()) return;  // a session without maps has no explainer
-  std::vector<MapChoice> maps;     // of small pictures perhaps fewer
-  std::ranges::copy_if(asked.maps, std::back_inserter(maps), [this](const MapChoice& map) {
-    return std::ranges::find(explained_.maps, map) != explained_.maps.end();
-  });
-  if (maps.empty())
-    throw Error(ErrorCode::failed, source_->name + ", which sees small pictures, has no such map");
-  answer.maps = explainer_->explain(result, chosen_classes(result, asked.classes, labels()), maps,
-                                    asked.before_step);
-  const ClassifyRecord& record = answer.record;
-  const bool are_found = !record.top.empty() && record.top.front().support;
-  for (InputMap& map : answer.maps) map.things = are_found ? record.top : record.things;
 }
 
 }  // namespace hydrascope::app
