@@ -96,15 +96,13 @@ OrderedJson embedded_json(const Answer& answer) {
 
 ServeApi::ServeApi(ApiOptions options, ServeMetrics& metrics, std::unique_ptr<ModelShelf> shelf)
     : options_(std::move(options)), metrics_(metrics), shelf_(std::move(shelf)) {
-  constexpr int kThreads = 2;
   gauges_.most_waiting = options_.most_waiting;
-  tasks_.emplace(kThreads);
 }
 
 void ServeApi::close() {
   closing_ = true;
   if (shelf_) shelf_->close();
-  tasks_.reset();
+  finishers_.finish();
 }
 
 std::optional<HttpResponse> ServeApi::admit(const HttpRequest& head, bool has_body) {
@@ -257,7 +255,10 @@ void ServeApi::ask_of(Service& service, const std::shared_ptr<PendingRequest>& a
       }
       picture.answer = std::move(answer);
       if (--asked->missing == 0)
-        tasks_->add([this, asked] { asked->respond(response_to(*asked)); });
+        finishers_.submit([this, asked] {
+          asked->respond(response_to(*asked));
+          return OrderedWorkers::Second();
+        });
     };
     service.ask(std::move(question), done);
   }

@@ -3,14 +3,15 @@
 #pragma once
 
 #include "app/http/metrics.h"
+#include "app/run/ordered_workers.h"
 #include "app/serve/routes.h"
-#include "app/serve/task_threads.h"
 #include "app/visualize/heat_figure.h"
 #include "viz/text/font.h"
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -68,7 +69,8 @@ class ServeApi {
   std::mutex mutex_;
   MetricGauges gauges_;  // guarded
   std::atomic<bool> closing_ = false;
-  std::optional<TaskThreads> tasks_;
+  /// Draws and encodes what the model has answered. Nothing waits for a place.
+  OrderedWorkers finishers_{2, std::numeric_limits<std::int64_t>::max()};
 };
 
 }  // namespace hydrascope::app
