@@ -2,12 +2,10 @@
 // measure accuracy or make weights take float32.
 #pragma once
 
-#include "app/model/model_source.h"
 #include "app/options/requests.h"
 #include "app/run/console.h"
 #include "model/config/config.h"
 
-#include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
 #include <string>
@@ -24,14 +22,5 @@ RunRequest with_fastest_precision(RunRequest run, const c10::Device& device,
 /// The precision of the bundled models, and the reason: "bfloat16 (a tile of tokens takes 0.31 ms, in
 /// float32 0.58 ms)".
 std::string describe_fastest_precision();
-
-// Pictures that `--precision int8` is calibrated on.
-
-/// At most 32 pictures of `--set calibration` (spread evenly over what it names; the bundled
-/// photographs when it is not given), transformed as pictures of this run are, at the model's own size:
-/// (B, 3, H, W). Undefined with `--set calibration=none`. A picture that cannot be read is left out with a
-/// note; Error when none can.
-at::Tensor calibration_images(const std::string& word, const ModelSource& source,
-                              image::TransformConfig transform, const Console& console);
 
 }  // namespace hydrascope::app
