@@ -84,10 +84,11 @@ std::pair<std::string, std::string> without_set(std::pair<std::string, std::stri
   auto& [name, value] = parameter;
   if (name != "set") return parameter;
   const std::size_t equals = std::min(value.find('='), value.size());
-  const std::string key = value.substr(0, equals);
-  if (key != "label-type" && key != "label_type" && key != "run.label-type")
+  std::string key = value.substr(0, equals);
+  std::ranges::replace(key, '-', '_');
+  if (key != "label_type" && key != "run.label_type")
     refuse_parameter("is set where the server starts: hydrascope serve --set KEY=VALUE",
-                     "set=" + key.substr(0, 100));
+                     "set=" + value.substr(0, std::min<std::size_t>(equals, 100)));
   return {"label_type", value.substr(std::min(equals + 1, value.size()))};
 }
 
