@@ -72,16 +72,6 @@ std::string quantity(const InputMap& map) {
   return "";
 }
 
-std::string note_of(const InputMap& map) {
-  std::string text;
-  const auto add = [&](const std::string& clause) {
-    if (!clause.empty()) text += (text.empty() ? "" : "; ") + clause;
-  };
-  add(map.note);
-  add(describe_rules(map.rules));
-  return text;
-}
-
 MapRecord record_of(const MapRecord& facts, const InputMap& map) {
   MapRecord record = facts;
   record.of_class = map.of_class;
@@ -92,8 +82,8 @@ MapRecord record_of(const MapRecord& facts, const InputMap& map) {
   std::tie(record.minimum, record.maximum) = smallest_and_largest(map.map);
   record.cls_share = map.own_share;
   record.memory_share = map.memory_share;
-  const std::string note = note_of(map);
-  if (!note.empty()) record.note += (record.note.empty() ? "" : "; ") + note;
+  for (const std::string& clause : {map.note, describe_rules(map.rules)})
+    if (!clause.empty()) record.note += (record.note.empty() ? "" : "; ") + clause;
   return record;
 }
 

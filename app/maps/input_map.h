@@ -40,9 +40,6 @@ std::string caption(const Prediction& prediction, LabelType label_type);
 std::vector<std::string> caption(const InputMap& map, LabelType label_type);
 /// The quantity of the map, for its colour bar: "weight".
 std::string quantity(const InputMap& map);
-/// Notes for the reader of the record: the method's own note, what a rollout did layer by
-/// layer. Clauses joined by "; ", or "".
-std::string note_of(const InputMap& map);
 /// The record of a map of an input whose maps have `facts` in common, or which has `record`.
 MapRecord record_of(const MapRecord& facts, const InputMap& map);
 MapRecord record_of(const ClassifyRecord& record, const InputMap& map);

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <utility>
 
 namespace hydrascope::app {
@@ -111,6 +112,10 @@ PendingRequest asked_of(const HttpRequest& request) {
   std::optional<std::string> format;
   MapQuestion maps;
   std::vector<std::string> patch;
+  const std::map<std::string, std::vector<std::string>*> lists{{"method", &maps.words.methods},
+                                                               {"layer", &maps.words.layers},
+                                                               {"head", &maps.words.heads},
+                                                               {"patch", &patch}};
   const bool classifies = asked.route == Route::classify;
   const bool explains = asked.route == Route::explain;
   for (const auto& parameter : request.query) {
@@ -131,16 +136,10 @@ PendingRequest asked_of(const HttpRequest& request) {
       asked.label_type = parse_label_type(value);
     } else if (name == "topk" && explains) {
       maps.topk = parameter_number(name, value, 1);
-    } else if (name == "method" && explains) {
-      maps.words.methods = parameter_words(value);
-    } else if (name == "layer" && explains) {
-      maps.words.layers = parameter_words(value);
-    } else if (name == "head" && explains) {
-      maps.words.heads = parameter_words(value);
     } else if (name == "class" && explains) {
       maps.classes.push_back(value);
-    } else if (name == "patch" && explains) {
-      patch = parameter_words(value);
+    } else if (const auto list = lists.find(name); list != lists.end() && explains) {
+      *list->second = parameter_words(value);
     } else {
       const bool is_form = media_type(request.header("content-type")) == "multipart/form-data";
       refuse_parameter((name.empty() ? "a parameter of " + request.path + " has no name"

@@ -1,4 +1,4 @@
-// The paths of `hydrascope serve`, what their queries mean, and errors as responses.
+// The paths of `hydrascope serve`, the meaning of their queries, and errors as responses.
 #pragma once
 
 #include "app/results/classify_record.h"
@@ -27,7 +27,7 @@ struct RouteEntry {
 const RouteEntry* find_route_or_null(std::string_view path);
 std::string route_names();
 
-/// What a request asks a model, then its pictures and their answers.
+/// A request to a model, then its pictures and their answers.
 struct PendingRequest {
   struct Picture {
     std::string_view bytes;  ///< a part of the body
@@ -47,7 +47,7 @@ struct PendingRequest {
   std::size_t missing = 0;  ///< answers
   std::function<void(HttpResponse)> respond = {};
 };
-/// Of a request that is let in, by its query. Throws Error(invalid_argument) for words that mean nothing.
+/// The meaning of a request that is let in, by its query. Throws Error(invalid_argument) for words that mean nothing.
 PendingRequest asked_of(const HttpRequest& request);
 
 /// As HTTP has it: 400 for a picture that is broken, 413 for one that is too large, ...

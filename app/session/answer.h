@@ -1,4 +1,4 @@
-// What is asked about a picture, and the answer.
+// A question about a picture, and its answer.
 #pragma once
 
 #include "app/maps/input_map.h"

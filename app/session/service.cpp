@@ -85,24 +85,185 @@ ServiceRequest service_request(const ParsedOptions& options, bool wants_maps) {
 struct Service::State {
   explicit State(ServiceRequest given) : request(std::move(given)) {}
 
-  void open();
+  void open() {
+    const KeptGenerator kept;
+    request.console.heard = [this](const std::string& text) { notes.add(text); };
+    request.model.may_lack_classes = request.embeds;
+    session = Session::open(request);
+    if (session->config().num_classes == 0 && request.maps) {
+      request.maps.reset();
+      session->note("the model has no classifier: it embeds pictures, and nothing else");
+    }
+    session->labels();
+    session->announce();
+    if (request.embeds && session->transform().views.are_several)
+      throw UsageError("an embedding is of one view", request.transform.views->origin);
+    TracedFor explained{.embeddings = request.embeds};
+    if (request.maps) {
+      MapSelection selection = choose_maps(session->config(), *request.maps);
+      explained.maps = std::move(selection.maps);
+      explained.mapless = request.maps->mapless;
+      for (const std::string& note : selection.notes) session->note(note);
+      usual_maps = explained.maps;
+      if (request.all_methods) add_other_methods(explained.maps);
+    }
+    // The number of this thread alone: the session finds what it would set for all.
+    model::inference::set_openmp_threads(model_threads(request.run));
+    session->load(explained);
+    PipelineOptions& pipeline = session->pipeline();
+    pipeline.in_order = false;
+    pipeline.ends_on_signal = false;
+    pipeline.serial_workers = true;
+    pipeline.patience = kPatience;
+    pipeline.explained_classes = [this](const Input& input, const BestViews& best) {
+      const std::lock_guard lock(mutex);
+      const std::optional<ClassChoice>& classes = asked.at(input.number).classes;
+      if (!classes) return std::vector<std::int64_t>();
+      return classes->resolve(best.first(classes->num_best()), /*keep_repeated=*/false);
+    };
+    pipeline.check_wanted = [this](const Input& input) {
+      const std::lock_guard lock(mutex);
+      if (const auto found = asked.find(input.number); found != asked.end())
+        check_wanted(found->second.question);
+    };
+    pipeline.batch_done = request.batch_done;
+    pipeline.layer_done = [this](std::int64_t done, std::int64_t all, double /*pictures*/) {
+      set_layers(done, all);
+    };
+    notes_on_model = notes.all();
+  }
+
   /// Runs the pipeline until the service is closed; false when all is answered.
-  bool serve() noexcept;
-  std::optional<Input> next();
-  void report(PipelineResult& result);
-  Answer answer(const Unanswered& one, const PipelineResult& result);
-  std::vector<std::int64_t> explained_classes(const Input& input, const BestViews& best);
+  bool serve() noexcept {
+    try {
+      session->run([this] { return next(); },
+                   [this](PipelineResult& result) {
+                     std::unique_lock lock(mutex);
+                     const Unanswered one = std::move(asked.extract(result.input.number).mapped());
+                     lock.unlock();
+                     deliver(one.done, answer(one, result));
+                     return true;
+                   });
+      return false;
+    } catch (...) {
+      return fail_taken(as_error(std::current_exception()));
+    }
+  }
+
+  std::optional<Input> next() {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return closing || !waiting.empty(); });
+    if (waiting.empty()) return std::nullopt;
+    const std::int64_t number = waiting.front();
+    waiting.pop_front();
+    const Question& question = asked.at(number).question;
+    Input input;
+    if (question.picture) {
+      input.given = question.name;
+      input.memory = std::make_shared<PictureInMemory>(*question.picture);
+    } else {
+      input = file_input(question.name, question.file);
+    }
+    input.number = number;
+    if (input.is_video && !input.error) {
+      input.error = ErrorCode::unsupported_format;
+      input.message = "is a video; pictures are asked about one by one";
+    }
+    return input;
+  }
+
+  Answer answer(const Unanswered& one, const PipelineResult& result) {
+    std::vector<std::int64_t> classes;
+    if (one.classes && !result.error)
+      classes = one.classes->resolve(result.views.first_classes(one.classes->num_best()),
+                                     /*keep_repeated=*/false);
+    Answer answer = session->answer(result, one.question, one.maps, classes,
+                                    [&](std::int64_t done, std::int64_t all) {
+                                      check_wanted(one.question);
+                                      // Its steps are some more than the layers, which people count.
+                                      const std::int64_t depth = session->config().depth;
+                                      if (all > 0) set_layers(done * depth / all, depth);
+                                    });
+    if (result.error) return answer;
+    std::vector<std::string>& said = answer.record.notes = notes_on_model;
+    if (const auto& trained = session->pipeline().trained_size)
+      said.push_back(spelled(trained->remark(result.model_size)));
+    std::erase(said, "");
+    return answer;
+  }
+
   /// After a run that ended with an error: answers the questions that it was at work on, or else the next one;
   /// false where there is none and the service is closed.
-  bool fail_taken(const Error& error);
+  bool fail_taken(const Error& error) {
+    std::vector<Unanswered> taken;
+    {
+      std::unique_lock lock(mutex);
+      const std::set<std::int64_t> untouched(waiting.begin(), waiting.end());
+      for (auto& [number, one] : asked)
+        if (!untouched.contains(number)) taken.push_back(std::move(one));
+      std::erase_if(asked, [&](const auto& one) { return !untouched.contains(one.first); });
+      if (taken.empty()) {
+        changed.wait(lock, [&] { return closing || !waiting.empty(); });
+        if (waiting.empty()) return false;
+        taken.push_back(std::move(asked.extract(waiting.front()).mapped()));
+        waiting.pop_front();
+      }
+    }
+    for (const Unanswered& one : taken) {
+      Answer answer;
+      answer.record.input = one.question.name;
+      fail(answer.record, error);
+      deliver(one.done, std::move(answer));
+    }
+    return true;
+  }
+
   void set_layers(std::int64_t done, std::int64_t all) {
     if (all > 0) layers = {static_cast<std::int32_t>(done), static_cast<std::int32_t>(all)};
   }
   /// The maps that a method of the model has beside `maps`, by name.
-  void add_other_methods(std::vector<MapChoice>& maps) const;
+  void add_other_methods(std::vector<MapChoice>& maps) const {
+    for (const model::explain::MethodEntry& entry : model::explain::methods()) {
+      if (std::ranges::find(usual_maps, entry.method, &MapChoice::method) != usual_maps.end())
+        continue;
+      MapWords words = *request.maps;
+      words.methods = {std::string(entry.name)};
+      words.heads.clear();
+      try {
+        for (const MapChoice& choice : choose_maps(session->config(), words).maps)
+          maps.push_back(choice);
+      } catch (const Error&) {  // this model has none of them
+      }
+    }
+  }
+
   /// Not under the mutex.
-  void deliver(const Done& done, Answer answer);
-  [[nodiscard]] std::vector<MapChoice> choose(const MapQuestion& question) const;
+  void deliver(const Done& done, Answer answer) {
+    {
+      const std::lock_guard lock(mutex);
+      --unanswered;
+    }
+    layers = LayersDone{};
+    changed.notify_all();
+    done(std::move(answer));
+  }
+
+  std::vector<MapChoice> choose(const MapQuestion& question) const {
+    if (session->explained().maps.empty())
+      throw UsageError("the model was opened without maps", "maps", "open it for them");
+    const MapWords& words = question.words;
+    if (words.methods.empty() && words.layers.empty() && words.heads.empty()) return usual_maps;
+    std::vector<MapChoice> maps = choose_maps(session->config(), words).maps;
+    for (const MapChoice& choice : maps) {
+      if (std::ranges::find(session->explained().maps, choice) != session->explained().maps.end())
+        continue;
+      throw UsageError("the model was opened for other maps",
+                       std::string(model::explain::entry_of(choice.method).name) + ", layer " +
+                           std::to_string(choice.layer) + ", head " + to_text(choice.head),
+                       "name it when the model is opened, too");
+    }
+    return maps;
+  }
 
   ServiceRequest request;
   // Made by `open`.
@@ -124,192 +285,6 @@ struct Service::State {
   bool closing = false;
   std::thread thread;
 };
-
-void Service::State::open() {
-  const KeptGenerator kept;
-  request.console.heard = [this](const std::string& text) { notes.add(text); };
-  request.model.may_lack_classes = request.embeds;
-  session = Session::open(request);
-  if (session->config().num_classes == 0 && request.maps) {
-    request.maps.reset();
-    session->note("the model has no classifier: it embeds pictures, and nothing else");
-  }
-  session->labels();
-  session->announce();
-  if (request.embeds && session->transform().views.are_several)
-    throw UsageError("an embedding is of one view", request.transform.views->origin);
-  TracedFor explained{.embeddings = request.embeds};
-  if (request.maps) {
-    MapSelection selection = choose_maps(session->config(), *request.maps);
-    explained.maps = std::move(selection.maps);
-    explained.mapless = request.maps->mapless;
-    for (const std::string& note : selection.notes) session->note(note);
-    usual_maps = explained.maps;
-    if (request.all_methods) add_other_methods(explained.maps);
-  }
-  // The number of this thread alone: the session finds what it would set for all.
-  model::inference::set_openmp_threads(model_threads(request.run));
-  session->load(explained);
-  PipelineOptions& pipeline = session->pipeline();
-  pipeline.in_order = false;
-  pipeline.ends_on_signal = false;
-  pipeline.serial_workers = true;
-  pipeline.patience = kPatience;
-  pipeline.explained_classes = [this](const Input& input, const BestViews& best) {
-    return explained_classes(input, best);
-  };
-  pipeline.check_wanted = [this](const Input& input) {
-    const std::lock_guard lock(mutex);
-    if (const auto found = asked.find(input.number); found != asked.end())
-      check_wanted(found->second.question);
-  };
-  pipeline.batch_done = request.batch_done;
-  pipeline.layer_done = [this](std::int64_t done, std::int64_t all, double /*pictures*/) {
-    set_layers(done, all);
-  };
-  notes_on_model = notes.all();
-}
-
-void Service::State::add_other_methods(std::vector<MapChoice>& maps) const {
-  for (const model::explain::MethodEntry& entry : model::explain::methods()) {
-    if (std::ranges::find(usual_maps, entry.method, &MapChoice::method) != usual_maps.end())
-      continue;
-    MapWords words = *request.maps;
-    words.methods = {std::string(entry.name)};
-    words.heads.clear();
-    try {
-      for (const MapChoice& choice : choose_maps(session->config(), words).maps)
-        maps.push_back(choice);
-    } catch (const Error&) {  // this model has none of them
-    }
-  }
-}
-
-bool Service::State::serve() noexcept {
-  try {
-    session->run([this] { return next(); },
-                 [this](PipelineResult& result) {
-                   report(result);
-                   return true;
-                 });
-    return false;
-  } catch (...) {
-    return fail_taken(as_error(std::current_exception()));
-  }
-}
-
-std::optional<Input> Service::State::next() {
-  while (true) {
-    std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return closing || !waiting.empty(); });
-    if (waiting.empty()) return std::nullopt;
-    const std::int64_t number = waiting.front();
-    waiting.pop_front();
-    const Question& question = asked.at(number).question;
-    Input input;
-    if (question.picture) {
-      input.given = question.name;
-      input.memory = std::make_shared<PictureInMemory>(*question.picture);
-    } else {
-      input = file_input(question.name, question.file);
-    }
-    input.number = number;
-    if (input.is_video && !input.error) {
-      input.error = ErrorCode::unsupported_format;
-      input.message = "is a video; pictures are asked about one by one";
-    }
-    return input;
-  }
-}
-
-std::vector<std::int64_t> Service::State::explained_classes(const Input& input,
-                                                            const BestViews& best) {
-  const std::lock_guard lock(mutex);
-  const std::optional<ClassChoice>& classes = asked.at(input.number).classes;
-  if (!classes) return {};
-  return classes->resolve(best.first(classes->num_best()), /*keep_repeated=*/false);
-}
-
-void Service::State::report(PipelineResult& result) {
-  Unanswered one;
-  {
-    const std::lock_guard lock(mutex);
-    auto found = asked.extract(result.input.number);
-    one = std::move(found.mapped());
-  }
-  deliver(one.done, answer(one, result));
-}
-
-Answer Service::State::answer(const Unanswered& one, const PipelineResult& result) {
-  std::vector<std::int64_t> classes;
-  if (one.classes && !result.error)
-    classes = one.classes->resolve(result.views.first_classes(one.classes->num_best()),
-                                   /*keep_repeated=*/false);
-  Answer answer = session->answer(result, one.question, one.maps, classes,
-                                  [&](std::int64_t done, std::int64_t all) {
-                                    check_wanted(one.question);
-                                    // Its steps are some more than the layers, which people count.
-                                    const std::int64_t depth = session->config().depth;
-                                    if (all > 0) set_layers(done * depth / all, depth);
-                                  });
-  if (result.error) return answer;
-  std::vector<std::string>& said = answer.record.notes = notes_on_model;
-  if (const auto& trained = session->pipeline().trained_size)
-    said.push_back(spelled(trained->remark(result.model_size)));
-  std::erase(said, "");
-  return answer;
-}
-
-bool Service::State::fail_taken(const Error& error) {
-  std::vector<Unanswered> taken;
-  {
-    std::unique_lock lock(mutex);
-    const std::set<std::int64_t> untouched(waiting.begin(), waiting.end());
-    for (auto& [number, one] : asked)
-      if (!untouched.contains(number)) taken.push_back(std::move(one));
-    std::erase_if(asked, [&](const auto& one) { return !untouched.contains(one.first); });
-    if (taken.empty()) {
-      changed.wait(lock, [&] { return closing || !waiting.empty(); });
-      if (waiting.empty()) return false;
-      taken.push_back(std::move(asked.extract(waiting.front()).mapped()));
-      waiting.pop_front();
-    }
-  }
-  for (const Unanswered& one : taken) {
-    Answer answer;
-    answer.record.input = one.question.name;
-    fail(answer.record, error);
-    deliver(one.done, std::move(answer));
-  }
-  return true;
-}
-
-void Service::State::deliver(const Done& done, Answer answer) {
-  {
-    const std::lock_guard lock(mutex);
-    --unanswered;
-  }
-  layers = LayersDone{};
-  changed.notify_all();
-  done(std::move(answer));
-}
-
-std::vector<MapChoice> Service::State::choose(const MapQuestion& question) const {
-  if (session->explained().maps.empty())
-    throw UsageError("the model was opened without maps", "maps", "open it for them");
-  const MapWords& words = question.words;
-  if (words.methods.empty() && words.layers.empty() && words.heads.empty()) return usual_maps;
-  std::vector<MapChoice> maps = choose_maps(session->config(), words).maps;
-  for (const MapChoice& choice : maps) {
-    if (std::ranges::find(session->explained().maps, choice) != session->explained().maps.end())
-      continue;
-    throw UsageError("the model was opened for other maps",
-                     std::string(model::explain::entry_of(choice.method).name) + ", layer " +
-                         std::to_string(choice.layer) + ", head " + to_text(choice.head),
-                     "name it when the model is opened, too");
-  }
-  return maps;
-}
 
 void Service::ask(Question question, std::function<void(Answer)> done) {
   State& state = *state_;
