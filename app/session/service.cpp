@@ -48,26 +48,6 @@ void check_wanted(const Question& question) {
     throw Error(ErrorCode::failed, "there was no answer in time");
 }
 
-/// The notes that a console was told, each once. May be asked and told from several threads.
-class Notes {
- public:
-  void add(std::string_view text) {
-    constexpr std::string_view kPrefix = "note: ";
-    if (!text.starts_with(kPrefix)) return;
-    text.remove_prefix(kPrefix.size());
-    const std::lock_guard lock(mutex_);
-    if (std::ranges::find(notes_, text) == notes_.end()) notes_.emplace_back(text);
-  }
-  [[nodiscard]] std::vector<std::string> all() const {
-    const std::lock_guard lock(mutex_);
-    return notes_;
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::vector<std::string> notes_;  // guarded
-};
-
 }  // namespace
 
 ServiceRequest service_request(const ParsedOptions& options, bool wants_maps) {
@@ -87,7 +67,7 @@ struct Service::State {
 
   void open() {
     const KeptGenerator kept;
-    request.console.heard = [this](const std::string& text) { notes.add(text); };
+    request.console.heard = [this](const std::string& text) { keep_note(text); };
     request.model.may_lack_classes = request.embeds;
     session = Session::open(request);
     if (session->config().num_classes == 0 && request.maps) {
@@ -130,7 +110,16 @@ struct Service::State {
     pipeline.layer_done = [this](std::int64_t done, std::int64_t all, double /*pictures*/) {
       set_layers(done, all);
     };
-    notes_on_model = notes.all();
+    notes_on_model = notes;
+  }
+
+  /// Notes are kept once each, without their first word.
+  void keep_note(std::string_view text) {
+    constexpr std::string_view kPrefix = "note: ";
+    if (!text.starts_with(kPrefix)) return;
+    text.remove_prefix(kPrefix.size());
+    const std::lock_guard lock(mutex);
+    if (std::ranges::find(notes, text) == notes.end()) notes.emplace_back(text);
   }
 
   /// Runs the pipeline until the service is closed; false when all is answered.
@@ -268,16 +257,14 @@ struct Service::State {
   ServiceRequest request;
   // Made by `open`.
   std::unique_ptr<Session> session;
-  Notes notes;
   std::vector<std::string> notes_on_model;
-
   std::vector<MapChoice> usual_maps;  // that come unless some are named
 
   std::atomic<LayersDone> layers = {};
-
   mutable std::mutex mutex;
   std::condition_variable changed;
   // Guarded by the mutex.
+  std::vector<std::string> notes;            // that the console was told
   std::deque<std::int64_t> waiting;          // numbers of what nobody has looked at
   std::map<std::int64_t, Unanswered> asked;  // all that is not answered
   std::int64_t asked_so_far = 0;
@@ -375,7 +362,10 @@ const std::vector<MapChoice>& Service::maps() const noexcept {
   return state_->session->explained().maps;
 }
 const std::vector<MapChoice>& Service::usual_maps() const noexcept { return state_->usual_maps; }
-std::vector<std::string> Service::notes() const { return state_->notes.all(); }
+std::vector<std::string> Service::notes() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->notes;
+}
 
 std::int64_t Service::batch_size() const {
   const std::int64_t given = state_->session->pipeline().batch_size;
