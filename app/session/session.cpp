@@ -284,7 +284,7 @@ Answer Session::answer(const PipelineResult& result, const Question& asked,
   try {
     answer.logits = numbers_of(result.logits);
     if (asked.embeds) answer.embedding = numbers_of(embedding(result));
-    if (asked.patch || !maps.empty()) before_step(0, 0);
+    if (before_step && (asked.patch || !maps.empty())) before_step(0, 0);
     if (const auto& patch = asked.patch)
       answer.patch_row =
           seer.explainer_->patch_row(result, patch->layer, patch->row, patch->column);

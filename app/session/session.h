@@ -102,10 +102,11 @@ class Session {
   /// The record of a result, with the `topk` best classes.
   ClassifyRecord record(const PipelineResult& result, std::int64_t topk);
   /// The record and all that is asked, with `maps` of `classes` (indices), for a result of this session. A failure is
-  /// the record's error. `before_step` is called between the steps of the work, which it ends by an exception.
+  /// the record's error. `before_step` is called between the steps of the work, which it ends by an exception; it may be
+  /// empty.
   Answer answer(const PipelineResult& result, const Question& asked,
                 std::span<const MapChoice> maps, std::span<const std::int64_t> classes,
-                const model::explain::BeforeStep& before_step);
+                const model::explain::BeforeStep& before_step = {});
   /// `MapExplainer::patch_tokens`.
   at::Tensor patch_tokens(const PipelineResult& result) { return explainer_->patch_tokens(result); }
 
