@@ -1,7 +1,7 @@
 // hydrascope doctor: what this build and this machine can do.
 #include "app/build_info.h"
 #include "app/command.h"
-#include "app/model/auto_precision.h"
+#include "app/model/running_model.h"
 #include "app/options/mechanism_listing.h"
 #include "app/options/option_table.h"
 #include "app/options/requests.h"

@@ -1,6 +1,7 @@
 #include "app/model/running_model.h"
 
 #include "app/pictures/inputs.h"
+#include "app/results/json.h"
 #include "app/run/assets.h"
 #include "app/run/terminal_text.h"
 #include "app/run/usage_error.h"
@@ -8,6 +9,7 @@
 #include "kernels/error.h"
 #include "model/device.h"
 #include "model/image/decode.h"
+#include "model/inference/cpu/precision_choice.h"
 #include "model/transform.h"
 
 #include <ATen/Context.h>
@@ -15,6 +17,8 @@
 #include <ATen/ops/stack.h>
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <utility>
 
 namespace hydrascope::app {
@@ -172,6 +176,52 @@ model::explain::Explainer make_explainer(std::uint64_t seed, const ModelSource& 
                                       {classifier.device, classifier.memory});
   if (source.class_vectors.defined()) explainer.set_class_vectors(source.class_vectors);
   return explainer;
+}
+
+namespace {
+
+using model::inference::StorageTimings;
+
+/// Measured once in a process.
+const std::optional<StorageTimings>& timings_of(std::int64_t embed_dim) {
+  static std::map<std::int64_t, std::optional<StorageTimings>> known;
+  const auto found = known.find(embed_dim);
+  if (found != known.end()) return found->second;
+  return known.emplace(embed_dim, model::inference::measure_storages(embed_dim)).first->second;
+}
+
+bool prefers_bfloat16(const std::optional<StorageTimings>& timings) {
+  return model::inference::faster_storage(timings) == kernels::Storage::bfloat16;
+}
+
+std::string milliseconds(double seconds) { return fixed(1e3 * seconds, 2) + " ms"; }
+
+std::string describe_choice(const std::optional<StorageTimings>& timings) {
+  if (!timings) return "float32 (this processor has no instructions for bfloat16)";
+  const std::string float32 = milliseconds(timings->float32);
+  const std::string bfloat16 = milliseconds(timings->bfloat16);
+  return prefers_bfloat16(timings)
+             ? "bfloat16 (a tile of tokens takes " + bfloat16 + ", in float32 " + float32 + ")"
+             : "float32 (a tile of tokens takes " + float32 + ", in bfloat16 " + bfloat16 + ")";
+}
+
+}  // namespace
+
+RunRequest with_fastest_precision(RunRequest run, const c10::Device& device,
+                                  const model::VitConfig& config, const Console& console) {
+  if (!run.fastest || run.precision != "auto" || run.deterministic ||
+      run.kernels == model::Kernels::reference || !device.is_cpu() ||
+      !model::why_modules_alone(config).empty())
+    return run;
+  const std::optional<StorageTimings>& timings = timings_of(config.embed_dim);
+  console.detail("precision: " + describe_choice(timings));
+  run.precision = prefers_bfloat16(timings) ? "bfloat16" : "float32";
+  return run;
+}
+
+std::string describe_fastest_precision() {
+  constexpr std::int64_t kBundledEmbedDim = 192;
+  return describe_choice(timings_of(kBundledEmbedDim));
 }
 
 }  // namespace hydrascope::app

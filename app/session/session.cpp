@@ -1,6 +1,5 @@
 #include "app/session/session.h"
 
-#include "app/model/auto_precision.h"
 #include "app/model/model_metadata.h"
 #include "app/model/resolve_labels.h"
 #include "app/model/running_model.h"
