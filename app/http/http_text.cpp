@@ -90,31 +90,31 @@ bool has_no_line_ends(std::string_view body) {
   return body.find_first_of(std::string_view("\r\n\0", 3)) == body.npos;
 }
 
-struct Beginning {
+struct BodySign {
   std::size_t at;
   std::string_view bytes;
   std::string_view kind;
 };
 
 /// The signs of bodies that are sent in the place of a picture.
-constexpr std::array kBeginnings =
-    std::to_array<Beginning>({{4, "ftypiso", "a video (MP4)"},
-                              {4, "ftypmp4", "a video (MP4)"},
-                              {4, "ftypM4V", "a video (MP4)"},
-                              {4, "ftypavc1", "a video (MP4)"},
-                              {4, "ftypqt", "a video (QuickTime)"},
-                              {0, "\x1A\x45\xDF\xA3", "a video (Matroska)"},
-                              {8, "AVI ", "a video (AVI)"},
-                              {0, "%PDF", "a PDF"},
-                              {0, "\x1F\x8B", "compressed with gzip"},
-                              {0, "PK\x03\x04", "a zip archive"}});
+constexpr std::array kSigns =
+    std::to_array<BodySign>({{4, "ftypiso", "a video (MP4)"},
+                             {4, "ftypmp4", "a video (MP4)"},
+                             {4, "ftypM4V", "a video (MP4)"},
+                             {4, "ftypavc1", "a video (MP4)"},
+                             {4, "ftypqt", "a video (QuickTime)"},
+                             {0, "\x1A\x45\xDF\xA3", "a video (Matroska)"},
+                             {8, "AVI ", "a video (AVI)"},
+                             {0, "%PDF", "a PDF"},
+                             {0, "\x1F\x8B", "compressed with gzip"},
+                             {0, "PK\x03\x04", "a zip archive"}});
 
 /// "JSON", "text/html"; "" where nothing is known.
 std::string kind_of(std::string_view body, std::string_view type) {
   const std::size_t blank = body.find_first_not_of(" \t\r\n");
   const std::string_view text = body.substr(std::min(blank, body.size()));
   const std::string begin = lower_text(text.substr(0, 16));
-  for (const Beginning& one : kBeginnings)
+  for (const BodySign& one : kSigns)
     if (body.substr(std::min(one.at, body.size())).starts_with(one.bytes))
       return std::string(one.kind);
   if (type == "application/json" || type.ends_with("+json"))

@@ -15,7 +15,7 @@ std::string shortest_text(double value) {
   return {buffer.data(), std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr};
 }
 
-std::string about(const std::string& name, const std::string& type, const std::string& help) {
+std::string metric_head(const std::string& name, const std::string& type, const std::string& help) {
   return "# HELP " + name + " " + help + "\n# TYPE " + name + " " + type + "\n";
 }
 
@@ -71,26 +71,26 @@ std::string ServeMetrics::text(const MetricGauges& gauges) const {
   std::string text;
   const auto add = [&](const std::string& name, const std::string& type, std::int64_t value,
                        const std::string& help) {
-    text += about(name, type, help);
+    text += metric_head(name, type, help);
     add_sample(text, name, "", std::to_string(value));
   };
-  text += about("hydrascope_requests_total", "counter", "Requests by route and status.");
+  text += metric_head("hydrascope_requests_total", "counter", "Requests by route and status.");
   for (const auto& [key, count] : requests_)
     add_sample(text, "hydrascope_requests_total",
                "route=\"" + key.first + "\",status=\"" + std::to_string(key.second) + "\"",
                std::to_string(count));
-  text += about("hydrascope_request_seconds", "histogram",
-                "From a request's header to its response, by route.");
+  text += metric_head("hydrascope_request_seconds", "histogram",
+                      "From a request's header to its response, by route.");
   for (const auto& [route, histogram] : request_seconds_)
     histogram.write(text, "hydrascope_request_seconds", "route=\"" + route + "\"");
   add("hydrascope_pictures_total", "counter", pictures_, "Pictures that were answered.");
   add("hydrascope_pictures_failed_total", "counter", failed_,
       "Those with an error as their record.");
-  text +=
-      about("hydrascope_batch_images", "histogram", "Pictures, or views of pictures, per batch.");
+  text += metric_head("hydrascope_batch_images", "histogram",
+                      "Pictures, or views of pictures, per batch.");
   batch_images_.write(text, "hydrascope_batch_images", "");
-  text +=
-      about("hydrascope_batch_seconds", "histogram", "Seconds that the model takes for a batch.");
+  text += metric_head("hydrascope_batch_seconds", "histogram",
+                      "Seconds that the model takes for a batch.");
   batch_seconds_.write(text, "hydrascope_batch_seconds", "");
   add("hydrascope_queue_requests", "gauge", gauges.waiting,
       "Requests that are let in and not answered.");
