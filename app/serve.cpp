@@ -26,12 +26,13 @@ namespace {
 
 /// For a request; with their values in text about 2 MiB of the default size.
 constexpr std::int64_t kMostMaps = 1024;
+/// The bytes of all bodies together, unless a single one is larger.
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 30;
 
 struct ServeRequest {
   ServiceRequest service;
   HttpServerOptions server = {};
-  ListenRequest listen = {};
-  FigureOptions figure = {};
+  ApiOptions api = {};  ///< `most_waiting` 0: two batches
 };
 
 ServeRequest serve_request(const ParsedOptions& options) {
@@ -44,30 +45,22 @@ ServeRequest serve_request(const ParsedOptions& options) {
   service.most_waiting = std::numeric_limits<std::int32_t>::max();
   service.most_maps = kMostMaps;
   service.all_methods = true;
-  options.fill(request.listen);
-  request.server = {.host = request.listen.host,
-                    .port = request.listen.port,
+  ListenRequest listen;
+  options.fill(listen);
+  request.server = {.host = listen.host,
+                    .port = listen.port,
                     .max_body_bytes = static_cast<std::size_t>(service.run.decode.max_bytes),
-                    .timeout = request.listen.timeout};
-  request.figure = figure_options(options);
+                    .timeout = listen.timeout};
+  request.api.most_waiting = listen.most_waiting.value_or(0);
+  request.api.most_bytes = std::max(kMostBytes, service.run.decode.max_bytes);
+  request.api.timeout = listen.timeout;
+  request.api.figure = figure_options(options);
+  request.api.decode = service.run.decode;
   return request;
 }
 
 /// A request that was let in has an answer within the timeout and a step of its work, which takes less.
 constexpr double kSecondsOfAStep = 5;
-
-/// The bytes of all bodies together, unless a single one is larger.
-constexpr std::int64_t kMostBytes = std::int64_t{1} << 30;
-
-ApiOptions api_options(const ServeRequest& request, const Service& service) {
-  ApiOptions options;
-  options.most_waiting = request.listen.most_waiting.value_or(2 * service.batch_size());
-  options.most_bytes = std::max(kMostBytes, request.service.run.decode.max_bytes);
-  options.timeout = request.server.timeout;
-  options.figure = request.figure;
-  options.decode = request.service.run.decode;
-  return options;
-}
 
 /// The request for another model, or for other views of the server's own.
 ServiceRequest other_request(const ServiceRequest& started, const ServedWords& words,
@@ -101,18 +94,15 @@ viz::ReportOptions page_options(const FigureOptions& figure, const Service& serv
 /// Asks for what the page shows at first: the last layer of the first map's kind, of one class. Empty
 /// where there is none.
 std::map<std::string, std::string> first_query(const Service& service) {
-  const MapChoice* first = nullptr;
-  for (const MapChoice& choice : service.maps()) {
-    const MapChoice& kind = service.maps().front();
-    if (choice.method == kind.method && choice.head == kind.head &&
-        (first == nullptr || choice.layer > first->layer))
-      first = &choice;
-  }
-  if (first == nullptr) return {};
+  if (service.maps().empty()) return {};
+  MapChoice first = service.maps().front();
+  for (const MapChoice& choice : service.maps())
+    if (choice.method == first.method && choice.head == first.head)
+      first.layer = std::max(first.layer, choice.layer);
   return {{"topk", "1"},
-          {"method", std::string(model::explain::entry_of(first->method).name)},
-          {"layer", std::to_string(first->layer)},
-          {"head", to_text(first->head)}};
+          {"method", std::string(model::explain::entry_of(first.method).name)},
+          {"layer", std::to_string(first.layer)},
+          {"head", to_text(first.head)}};
 }
 
 std::vector<std::string> method_names(const std::vector<MapChoice>& maps) {
@@ -155,7 +145,8 @@ int run_serve(const ParsedOptions& options) {
     metrics.batch(images, seconds);
   };
   auto service = std::make_unique<Service>(request.service);
-  ApiOptions api_settings = api_options(request, *service);
+  ApiOptions& options_of_api = request.api;
+  if (options_of_api.most_waiting == 0) options_of_api.most_waiting = 2 * service->batch_size();
   const std::string own_model = viz::page::valid_text(service->model_name());
   const std::string own_views(image::name(service->views()));
   std::vector<std::string> models = bundled_models();
@@ -168,12 +159,12 @@ int run_serve(const ParsedOptions& options) {
   auto shelf = std::make_unique<ModelShelf>(
       std::move(service), ServedWords{own_model, own_views}, models,
       std::vector<std::string>{"look", "whole", "native"}, open, kMostOpen);
-  api_settings.page = [&request, &shelf = *shelf](const ServedWords& words, const Service& of) {
+  options_of_api.page = [&request, &shelf = *shelf](const ServedWords& words, const Service& of) {
     if (!request.service.maps)
       throw UsageError("the page shows maps, and the server was started without", "`method` none");
-    return viz::live_page(page_options(request.figure, of), offer_of(words, of, shelf));
+    return viz::live_page(page_options(request.api.figure, of), offer_of(words, of, shelf));
   };
-  ServeApi api(std::move(api_settings), metrics, std::move(shelf));
+  ServeApi api(options_of_api, metrics, std::move(shelf));
   HttpServer server(request.server, api);
   if (!server.is_loopback())
     console.note("note: " + server.address() +

@@ -1,9 +1,8 @@
 #include "app/http/http_text.h"
 
-#include "kernels/error.h"
-
 #include <algorithm>
 #include <arpa/inet.h>
+#include <array>
 #include <charconv>
 #include <cstddef>
 #include <netinet/in.h>
@@ -73,30 +72,61 @@ std::string extended_value(std::string_view text) {
   throw Error(ErrorCode::invalid_argument, what, "multipart/form-data");
 }
 
-/// A range of an Accept header.
-struct AcceptedRange {
-  std::string_view type;  ///< "image/png", "image/*", "*/*"
-  double quality = 1;
-};
+constexpr std::string_view kForm = "application/x-www-form-urlencoded";
 
-AcceptedRange accepted_range(std::string_view text) {
-  AcceptedRange range{without_blanks_around(text.substr(0, text.find(';')))};
-  const std::optional<std::string> quality = header_parameter(text, "q");
-  if (!quality || quality->empty() || quality->front() < '0' || quality->front() > '9')
-    return range;
-  std::from_chars(quality->data(), quality->data() + quality->size(), range.quality);
-  range.quality = std::min(range.quality, 1.0);
-  return range;
+/// The beginnings of picture files in base64: JPEG, PNG, GIF, WebP, BMP.
+constexpr std::array<std::string_view, 5> kBase64{"/9j/", "iVBORw0KGgo", "R0lGOD", "UklGR", "Qk"};
+
+bool is_base64(std::string_view text) {
+  const std::string_view begin = text.substr(0, 256);
+  return std::ranges::any_of(kBase64, [&](auto word) { return begin.starts_with(word); }) &&
+         begin.find_first_not_of(
+             "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+             "+/=\r\n") == begin.npos;
 }
 
-/// How closely a range names a type; 0: not at all.
-int closeness(std::string_view range, std::string_view type) {
-  if (same_ignoring_case(range, type)) return 3;
-  if (range == "*/*") return 1;
-  return range.ends_with("/*") && same_ignoring_case(range.substr(0, range.size() - 1),
-                                                     type.substr(0, type.find('/') + 1))
-             ? 2
-             : 0;
+/// The bytes that `curl -d` takes out of a file.
+bool has_no_line_ends(std::string_view body) {
+  return body.find_first_of(std::string_view("\r\n\0", 3)) == body.npos;
+}
+
+struct BodySign {
+  std::size_t at;
+  std::string_view bytes;
+  std::string_view kind;
+};
+
+/// The signs of bodies that are sent in the place of a picture.
+constexpr std::array kSigns =
+    std::to_array<BodySign>({{4, "ftypiso", "a video (MP4)"},
+                             {4, "ftypmp4", "a video (MP4)"},
+                             {4, "ftypM4V", "a video (MP4)"},
+                             {4, "ftypavc1", "a video (MP4)"},
+                             {4, "ftypqt", "a video (QuickTime)"},
+                             {0, "\x1A\x45\xDF\xA3", "a video (Matroska)"},
+                             {8, "AVI ", "a video (AVI)"},
+                             {0, "%PDF", "a PDF"},
+                             {0, "\x1F\x8B", "compressed with gzip"},
+                             {0, "PK\x03\x04", "a zip archive"}});
+
+/// "JSON", "text/html"; "" where nothing is known.
+std::string kind_of(std::string_view body, std::string_view type) {
+  const std::size_t blank = body.find_first_not_of(" \t\r\n");
+  const std::string_view text = body.substr(std::min(blank, body.size()));
+  const std::string begin = lower_text(text.substr(0, 16));
+  for (const BodySign& one : kSigns)
+    if (body.substr(std::min(one.at, body.size())).starts_with(one.bytes))
+      return std::string(one.kind);
+  if (type == "application/json" || type.ends_with("+json"))
+    return "JSON (" + std::string(type) + ")";
+  if (begin.starts_with("data:")) return "a data: URL";
+  if (is_base64(text)) return "base64";
+  if (begin.starts_with('{') || begin.starts_with("[")) return "JSON";
+  if (begin.starts_with("<!doctype html") || begin.starts_with("<html")) return "HTML";
+  if (type.starts_with("video/") || type.starts_with("audio/") || type.starts_with("text/") ||
+      type.starts_with("multipart/") || type.ends_with("/xml") || type == "application/pdf")
+    return std::string(type);
+  return "";
 }
 
 }  // namespace
@@ -138,31 +168,17 @@ Target split_target(std::string_view target) {
   return result;
 }
 
-std::string_view preferred_type(std::string_view accept,
-                                std::span<const std::string_view> offered) {
-  if (without_blanks_around(accept).empty()) return offered.empty() ? "" : offered.front();
-  std::vector<AcceptedRange> ranges;
+std::string_view accepted_type(std::string_view accept, std::span<const std::string_view> offered) {
   while (!accept.empty()) {
     const std::size_t end = std::min(accept.find(','), accept.size());
-    ranges.push_back(accepted_range(accept.substr(0, end)));
+    const std::string range = media_type(accept.substr(0, end));
     accept.remove_prefix(std::min(end + 1, accept.size()));
+    for (const std::string_view type : offered)
+      if (range == type || range == "*/*" ||
+          range == std::string(type.substr(0, type.find('/'))) + "/*")
+        return type;
   }
-  std::string_view best;
-  double best_quality = 0;
-  std::size_t best_place = 0;
-  for (const std::string_view type : offered) {
-    const auto found = std::ranges::max_element(
-        ranges, {}, [&](const AcceptedRange& range) { return closeness(range.type, type); });
-    if (closeness(found->type, type) == 0) continue;
-    const auto place = static_cast<std::size_t>(found - ranges.begin());
-    if (found->quality > best_quality ||
-        (found->quality == best_quality && found->quality > 0 && place < best_place)) {
-      best = type;
-      best_quality = found->quality;
-      best_place = place;
-    }
-  }
-  return best;
+  return offered.front();
 }
 
 std::string decoded_url(std::string_view text, bool is_query) {
@@ -253,6 +269,28 @@ std::vector<FormPart> parse_form(std::string_view body, std::string_view boundar
     at = end + delimiter.size();
   }
   return parts;
+}
+
+std::optional<std::string> complaint_about(std::string_view body, std::string_view type,
+                                           ErrorCode code) {
+  constexpr std::string_view kHow =
+      "expected the bytes of one picture: curl --data-binary @photo.jpg, or a form: "
+      "curl -F picture=@photo.jpg";
+  if (body.empty()) return "the body is empty; " + std::string(kHow);
+  const bool is_broken = code == ErrorCode::decode_failed;
+  constexpr std::size_t kLarge = 1024;  // no picture of that size is without line ends and zeros
+  if (!is_broken && code != ErrorCode::unsupported_format) return std::nullopt;
+  if (type == kForm && is_broken && body.size() >= kLarge && has_no_line_ends(body))
+    return "the body has no line ends, which curl -d takes away; send it with --data-binary "
+           "@photo.jpg";
+  if (is_broken) return std::nullopt;
+  if (const std::string kind = kind_of(body, type); !kind.empty())
+    return "the body is " + kind + "; " + std::string(kHow);
+  if (type == kForm && has_no_line_ends(body))
+    return "the body is " + std::string(kForm) +
+           " and no picture, as curl -d sends it; expected "
+           "--data-binary @photo.jpg";
+  return std::nullopt;
 }
 
 }  // namespace hydrascope::app

@@ -1,6 +1,8 @@
-// The texts of requests: targets, percent signs, queries, what is accepted, and bodies of
-// several parts.
+// The texts of requests: targets, percent signs, queries, what is accepted, bodies of several parts, and bodies that are
+// no picture.
 #pragma once
+
+#include "kernels/error.h"
 
 #include <optional>
 #include <span>
@@ -27,10 +29,9 @@ Target split_target(std::string_view target);
 /// ours.
 bool names_loopback(std::string_view host, std::string_view own);
 
-/// The one of the media types `offered` that an Accept header (RFC 9110, section 12.5.1) wants most:
-/// by q, then by what stands first in the header, then in `offered`. An empty header takes the first
-/// one; "" where none is accepted.
-std::string_view preferred_type(std::string_view accept, std::span<const std::string_view> offered);
+/// The one of the media types `offered` that stands first in an Accept header (RFC 9110, section 12.5.1), whatever its
+/// q; the first offered one where the header names none.
+std::string_view accepted_type(std::string_view accept, std::span<const std::string_view> offered);
 
 /// Percent-decoded (RFC 3986); in a query "+" is a blank. Other text stays as it is.
 std::string decoded_url(std::string_view text, bool is_query);
@@ -56,5 +57,12 @@ std::optional<std::string> form_boundary(std::string_view content_type);
 /// a body that is none, or of more than `most` parts.
 std::vector<FormPart> parse_form(std::string_view body, std::string_view boundary,
                                  std::size_t most);
+
+/// The kind of a body that could not be decoded (`code`), in its sender's own words (`type`, a media type
+/// in lower case, may be "") or by its first characters, and how a picture is sent; nothing where
+/// the decoder knows better. A picture that `curl -d` has taken bytes from is no broken picture, but a wrong
+/// form.
+std::optional<std::string> complaint_about(std::string_view body, std::string_view type,
+                                           ErrorCode code);
 
 }  // namespace hydrascope::app

@@ -15,9 +15,8 @@ std::string shortest_text(double value) {
   return {buffer.data(), std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr};
 }
 
-void describe_metric(std::string& text, const std::string& name, const std::string& type,
-                     const std::string& help) {
-  text += "# HELP " + name + " " + help + "\n# TYPE " + name + " " + type + "\n";
+std::string metric_head(const std::string& name, const std::string& type, const std::string& help) {
+  return "# HELP " + name + " " + help + "\n# TYPE " + name + " " + type + "\n";
 }
 
 void add_sample(std::string& text, const std::string& name, const std::string& labels,
@@ -70,42 +69,40 @@ void ServeMetrics::picture(bool failed) {
 std::string ServeMetrics::text(const MetricGauges& gauges) const {
   const std::lock_guard lock(mutex_);
   std::string text;
-  describe_metric(text, "hydrascope_requests_total", "counter", "Requests by route and status.");
+  const auto add = [&](const std::string& name, const std::string& type, std::int64_t value,
+                       const std::string& help) {
+    text += metric_head(name, type, help);
+    add_sample(text, name, "", std::to_string(value));
+  };
+  text += metric_head("hydrascope_requests_total", "counter", "Requests by route and status.");
   for (const auto& [key, count] : requests_)
     add_sample(text, "hydrascope_requests_total",
                "route=\"" + key.first + "\",status=\"" + std::to_string(key.second) + "\"",
                std::to_string(count));
-  describe_metric(text, "hydrascope_request_seconds", "histogram",
-                  "From a request's header to its response, by route.");
+  text += metric_head("hydrascope_request_seconds", "histogram",
+                      "From a request's header to its response, by route.");
   for (const auto& [route, histogram] : request_seconds_)
     histogram.write(text, "hydrascope_request_seconds", "route=\"" + route + "\"");
-  describe_metric(text, "hydrascope_pictures_total", "counter", "Pictures that were answered.");
-  add_sample(text, "hydrascope_pictures_total", "", std::to_string(pictures_));
-  describe_metric(text, "hydrascope_pictures_failed_total", "counter",
-                  "Those with an error as their record.");
-  add_sample(text, "hydrascope_pictures_failed_total", "", std::to_string(failed_));
-  describe_metric(text, "hydrascope_batch_images", "histogram",
-                  "Pictures, or closer looks at one, per batch.");
+  add("hydrascope_pictures_total", "counter", pictures_, "Pictures that were answered.");
+  add("hydrascope_pictures_failed_total", "counter", failed_,
+      "Those with an error as their record.");
+  text += metric_head("hydrascope_batch_images", "histogram",
+                      "Pictures, or closer looks at one, per batch.");
   batch_images_.write(text, "hydrascope_batch_images", "");
-  describe_metric(text, "hydrascope_batch_seconds", "histogram",
-                  "Seconds that the model takes for a batch.");
+  text += metric_head("hydrascope_batch_seconds", "histogram",
+                      "Seconds that the model takes for a batch.");
   batch_seconds_.write(text, "hydrascope_batch_seconds", "");
-  describe_metric(text, "hydrascope_queue_requests", "gauge",
-                  "Requests that are let in and not answered.");
-  add_sample(text, "hydrascope_queue_requests", "", std::to_string(gauges.waiting));
-  describe_metric(text, "hydrascope_queue_limit_requests", "gauge", "As many are let in at most.");
-  add_sample(text, "hydrascope_queue_limit_requests", "", std::to_string(gauges.most_waiting));
-  describe_metric(text, "hydrascope_queue_bytes", "gauge",
-                  "Bytes of bodies, as far as they have come.");
-  add_sample(text, "hydrascope_queue_bytes", "", std::to_string(gauges.held_bytes));
-  describe_metric(
-      text, "hydrascope_work_layers", "gauge",
+  add("hydrascope_queue_requests", "gauge", gauges.waiting,
+      "Requests that are let in and not answered.");
+  add("hydrascope_queue_limit_requests", "gauge", gauges.most_waiting,
+      "As many are let in at most.");
+  add("hydrascope_queue_bytes", "gauge", gauges.held_bytes,
+      "Bytes of bodies, as far as they have come.");
+  add("hydrascope_work_layers", "gauge", gauges.layers,
       "Layers that the work at hand goes through: a batch, then the maps of a picture; 0: none.");
-  add_sample(text, "hydrascope_work_layers", "", std::to_string(gauges.layers));
-  describe_metric(text, "hydrascope_work_layers_done", "gauge", "Those that it has been through.");
-  add_sample(text, "hydrascope_work_layers_done", "", std::to_string(gauges.layers_done));
-  describe_metric(text, "process_resident_memory_bytes", "gauge", "Resident memory size in bytes.");
-  add_sample(text, "process_resident_memory_bytes", "", std::to_string(resident_bytes()));
+  add("hydrascope_work_layers_done", "gauge", gauges.layers_done,
+      "Those that it has been through.");
+  add("process_resident_memory_bytes", "gauge", resident_bytes(), "Resident memory size in bytes.");
   return text;
 }
 

@@ -1,29 +1,98 @@
-// The C functions of libhydrascope.so (include/hydrascope/hydrascope.h), around a Service.
+// The C functions of libhydrascope.so (include/hydrascope/hydrascope.h), around a Service; some need no model.
 #define HYDRASCOPE_WITHOUT_CLASSES
 #include "app/build_info.h"
 #include "app/library/include/hydrascope/hydrascope.h"
-#include "app/library/last_error.h"
+#include "app/options/mechanism_listing.h"
 #include "app/options/option_builders.h"
 #include "app/options/option_table.h"
 #include "app/options/options.h"
+#include "app/pictures/inputs.h"
 #include "app/pipeline/picture_job.h"
 #include "app/results/json.h"
+#include "app/run/assets.h"
 #include "app/run/console.h"
 #include "app/run/usage_error.h"
 #include "app/session/service.h"
 #include "app/visualize/visualize_options.h"
 #include "kernels/error.h"
+#include "model/checkpoint/checkpoint.h"
+#include "model/checkpoint/formats/strict_json.h"
+#include "model/config/config.h"
+#include "model/registry/mechanisms.h"
+#include "model/registry/positions.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <deque>
+#include <exception>
 #include <future>
 #include <initializer_list>
+#include <optional>
 #include <span>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace hydrascope::app {
 namespace {
+
+/// The last error of a thread.
+struct LastError {
+  std::string code;
+  std::string field;
+  std::string subject;
+  std::string text;
+  std::string hint;
+};
+
+LastError& last_error() {
+  thread_local LastError last;
+  return last;
+}
+
+void remember(const Error& error) noexcept {
+  try {
+    last_error() = {std::string(name(error.code())), error.field(), error.subject(),
+                    error_line(error), spelled(error.hint())};
+  } catch (...) {  // no memory for the text
+    last_error().code.clear();
+  }
+}
+
+/// `work()`; false, 0 or null where it throws, or where one of the pointers that a function of the library is given is
+/// null.
+template <class Work>
+auto guarded(std::initializer_list<const void*> pointers, const Work& work) noexcept
+    -> decltype(work()) {
+  try {
+    const auto* const found = std::find(pointers.begin(), pointers.end(), nullptr);
+    if (found != pointers.end())
+      throw Error(ErrorCode::invalid_argument, "expected a pointer, found null",
+                  "pointer " + std::to_string(found - pointers.begin() + 1) + " of the call");
+    return work();
+  } catch (...) {
+    remember(as_error(std::current_exception()));
+    return {};
+  }
+}
+
+/// The JSON of `make()`, which lives until this thread's next call of that kind; null as `guarded`.
+template <class Make>
+const char* json_of(std::initializer_list<const void*> pointers, const Make& make) {
+  return guarded(pointers, [&] {
+    thread_local std::string text;
+    text = json_text(make());
+    return text.c_str();
+  });
+}
+
+/// For `guarded`: a list may be null where it has no items, its words may not.
+const void* list(const void* items, std::size_t count) { return count == 0 ? "" : items; }
+const void* list(const char* const* words, std::size_t count) {
+  const bool has_null = words != nullptr && std::count(words, words + count, nullptr) > 0;
+  return has_null ? nullptr : list(static_cast<const void*>(words), count);
+}
 
 std::vector<Option> only(std::vector<Option> options, std::initializer_list<Field> fields) {
   std::erase_if(options, [&](const Option& option) {
@@ -98,8 +167,8 @@ std::optional<PictureInMemory> in_memory(const hydrascope_picture& given) {
   return picture;
 }
 
-Question question_of(const hydrascope_picture& given) {
-  Question question;
+/// `question`, asked about that picture.
+Question question_of(const hydrascope_picture& given, Question question) {
   question.name = text_of(given.name != nullptr ? given.name : given.path);
   question.picture = in_memory(given);
   if (!question.picture) question.file = given.path;
@@ -192,6 +261,66 @@ std::pair<double, double> extent(const viz::Axis& axis) {
           static_cast<double>(axis.output) * pixels};
 }
 
+// Questions that need no model.
+
+OrderedJson as_json(const Report& report) {
+  std::ostringstream text;
+  report.write(Format::json, text);
+  return OrderedJson::parse(text.str());
+}
+
+OrderedJson registry() {
+  OrderedJson all = {{"mechanisms", OrderedJson::array()},
+                     {"position_rules", OrderedJson::array()}};
+  for (const model::MechanismEntry* entry : model::mechanisms())
+    all["mechanisms"].push_back(as_json(mechanism_report(*entry)));
+  for (const model::PositionEntry* entry : model::position_rules())
+    all["position_rules"].push_back(as_json(position_rule_report(*entry)));
+  all["config"] = OrderedJson::parse(model::to_json(model::VitConfig()));
+  for (const std::string& name : bundled_images()) all["samples"].push_back(name);
+  return all;
+}
+
+CommandSpec attention_spec() {
+  CommandSpec spec;
+  spec.name = "layers";
+  spec.options =
+      only(model_options(), {&ModelRequest::attention, &ModelRequest::attention_options});
+  return with_settings(std::move(spec));
+}
+
+OrderedJson layers(const std::string& before, const std::vector<std::string>& words) {
+  const OrderedJson given = checkpoint::parse_json(before, "list of layers", "layers");
+  const std::string config = OrderedJson{{"depth", given.size()}, {"attention", given}}.dump();
+  std::vector<model::AttentionSpec> all = model::config_from_json(config, "layers").attention;
+  const ParsedOptions options = parse(attention_spec(), words);
+  if (const std::string& spec = options[&ModelRequest::attention].text(); !spec.empty())
+    model::apply_attention_spec(spec, all);
+  for (const std::string& option : options[&ModelRequest::attention_options].values)
+    model::apply_attention_option(option, all);
+  OrderedJson result = OrderedJson::array();
+  for (const model::AttentionSpec& layer : all)
+    result.push_back(
+        {{"mechanism", layer.mechanism}, {"options", model::MechanismOptions(layer).all()}});
+  return result;
+}
+
+OrderedJson configuration(const std::string& file) {
+  const checkpoint::Checkpoint weights = checkpoint::Checkpoint::open(file);
+  return OrderedJson::parse(model::to_json(weights.deduce_config()));
+}
+
+std::vector<std::string> pictures_of(const std::string& word) {
+  if (word == "-") return {word};  // a file of that name; standard input is the program's
+  InputStream inputs({word}, /*recursive=*/false);
+  std::vector<std::string> paths;
+  while (const std::optional<Input> input = inputs.next()) {
+    if (input->error == ErrorCode::empty) throw Error(*input->error, input->message, input->given);
+    paths.push_back(input->given);
+  }
+  return paths;
+}
+
 }  // namespace
 }  // namespace hydrascope::app
 
@@ -206,45 +335,37 @@ struct hydrascope_model {
 };
 
 struct hydrascope_answer {
-  hydrascope_answer(hydrascope::app::Answer answer,
-                    const hydrascope::image::DecodeOptions& decoded);
+  hydrascope_answer(hydrascope::app::Answer answer, const hydrascope::image::DecodeOptions& decoded)
+      : given(std::move(answer)), decode(decoded) {
+    namespace app = hydrascope::app;
+    record = app::json_text(app::to_json(given.record));
+    if (given.record.error) error_code = app::record_error_code(*given.record.error);
+    for (const app::Prediction& one : given.record.top) {
+      const app::Box box = one.box.value_or(app::Box());
+      top.push_back({one.index, one.id.c_str(), one.label.c_str(), one.prob, one.logit,
+                     one.box.has_value() ? 1 : 0, box.left, box.top, box.width, box.height});
+    }
+    for (const app::InputMap& map : given.maps) {
+      const auto [top_edge, height] = app::extent(map.placement.vertical);
+      const auto [left_edge, width] = app::extent(map.placement.horizontal);
+      maps.push_back(
+          {map.map.values.data(), map.map.rows, map.map.columns, left_edge, top_edge, width, height,
+           hydrascope::model::explain::entry_of(map.choice.method).name.data(), map.choice.layer,
+           texts.emplace_back(app::to_text(map.choice.head)).c_str(), map.of_class.index,
+           map.of_class.label.c_str(), map.is_signed ? 1 : 0,
+           texts.emplace_back(app::json_text(app::to_json(app::record_of(given.record, map))))
+               .c_str()});
+    }
+  }
 
   hydrascope::app::Answer given;
   hydrascope::image::DecodeOptions decode;  ///< of its picture
   std::string record;
   std::string error_code;
   std::vector<hydrascope_prediction> top;
-  std::vector<std::string> map_records;
-  std::vector<std::string> heads;
   std::vector<hydrascope_map> maps;
+  std::deque<std::string> texts;  ///< which `maps` point to
 };
-
-hydrascope_answer::hydrascope_answer(hydrascope::app::Answer answer,
-                                     const hydrascope::image::DecodeOptions& decoded)
-    : given(std::move(answer)), decode(decoded) {
-  namespace app = hydrascope::app;
-  record = app::json_text(app::to_json(given.record));
-  if (given.record.error) error_code = app::record_error_code(*given.record.error);
-  for (const app::Prediction& one : given.record.top) {
-    const app::Box box = one.box.value_or(app::Box());
-    top.push_back({one.index, one.id.c_str(), one.label.c_str(), one.prob, one.logit,
-                   one.box.has_value() ? 1 : 0, box.left, box.top, box.width, box.height});
-  }
-  for (std::size_t i = 0; i < given.maps.size(); ++i) {
-    map_records.push_back(app::json_text(app::to_json(given.map_records[i])));
-    heads.push_back(app::to_text(given.maps[i].choice.head));
-  }
-  for (std::size_t i = 0; i < given.maps.size(); ++i) {
-    const app::InputMap& map = given.maps[i];
-    const auto [top_edge, height] = app::extent(map.placement.vertical);
-    const auto [left_edge, width] = app::extent(map.placement.horizontal);
-    maps.push_back({map.map.values.data(), map.map.rows, map.map.columns, left_edge, top_edge,
-                    width, height,
-                    hydrascope::model::explain::entry_of(map.choice.method).name.data(),
-                    map.choice.layer, heads[i].c_str(), map.of_class.index,
-                    map.of_class.label.c_str(), map.is_signed ? 1 : 0, map_records[i].c_str()});
-  }
-}
 
 namespace app = hydrascope::app;
 
@@ -260,76 +381,66 @@ const char* hydrascope_error_hint() { return app::last_error().hint.c_str(); }
 const char* hydrascope_error_text() { return app::last_error().text.c_str(); }
 
 hydrascope_model* hydrascope_open(const char* const* words, size_t num_words, unsigned wants) {
-  if (!app::are_given({app::list(words, num_words)})) return nullptr;
-  hydrascope_model* model = nullptr;
-  app::succeeds([&] {
+  return app::guarded({app::list(words, num_words)}, [&] {
     const bool with_maps = (wants & HYDRASCOPE_MAPS) != 0;
     app::ServiceRequest request = app::service_request(
         app::parsed(app::opening_spec(with_maps), words, num_words), with_maps);
     request.embeds = (wants & HYDRASCOPE_EMBEDDING) != 0;
     request.console = app::Console{.quiet = true, .progress = false};
-    model = new hydrascope_model(std::move(request));
+    return new hydrascope_model(std::move(request));
   });
-  return model;
 }
 
 void hydrascope_close(hydrascope_model* model) { delete model; }
 const char* hydrascope_facts(const hydrascope_model* model) {
-  return app::are_given({model}) ? model->facts.c_str() : nullptr;
+  return app::guarded({model}, [&] { return model->facts.c_str(); });
 }
 
 const char* hydrascope_notes(const hydrascope_model* model) {
-  thread_local std::string text;
-  const bool has_text = app::are_given({model}) && app::succeeds([&] {
-                          text = app::json_text(app::OrderedJson(model->service.notes()));
-                        });
-  return has_text ? text.c_str() : nullptr;
+  return app::json_of({model}, [&] { return app::OrderedJson(model->service.notes()); });
 }
 
 int64_t hydrascope_layers_done(const hydrascope_model* model, int64_t* all) {
-  if (!app::are_given({model, all})) return -1;
-  const app::LayersDone layers = model->service.layers_done();
-  *all = layers.all;
-  return layers.done;
+  const auto done = app::guarded({model, all}, [&] {
+    const app::LayersDone layers = model->service.layers_done();
+    *all = layers.all;
+    return std::optional<int64_t>(layers.done);
+  });
+  return done.value_or(-1);
 }
 
 const char* hydrascope_label(const hydrascope_model* model, int64_t index) {
-  if (!app::are_given({model}) || index < 0 || index >= model->service.config().num_classes)
-    return nullptr;
-  return model->service.labels().at(index).short_name.c_str();
+  return app::guarded({model}, [&] {
+    const bool is_there = index >= 0 && index < model->service.config().num_classes;
+    return is_there ? model->service.labels().at(index).short_name.c_str() : nullptr;
+  });
 }
 
 int hydrascope_ask(hydrascope_model* model, const hydrascope_picture* pictures, size_t num_pictures,
                    const char* const* words, size_t num_words, unsigned wants,
                    hydrascope_answer** answers) {
   if (answers != nullptr) std::fill_n(answers, num_pictures, nullptr);
-  if (!app::are_given({model, app::list(pictures, num_pictures), app::list(words, num_words),
-                       app::list(answers, num_pictures)}))
-    return 1;
   // Bytes and pixels are read where they lie: nothing returns before all has been looked at.
   std::vector<std::future<app::Answer>> futures;
-  const bool is_understood = app::succeeds([&] {
-    const app::ParsedOptions options =
-        app::parsed(app::asking_spec((wants & HYDRASCOPE_MAPS) != 0), words, num_words);
-    const app::Question common = app::asked_of_all(options, wants);
-    futures.reserve(num_pictures);
-    for (const hydrascope_picture& picture : std::span(pictures, num_pictures)) {
-      app::Question question = app::question_of(picture);
-      question.topk = common.topk;
-      question.embeds = common.embeds;
-      question.maps = common.maps;
-      futures.push_back(model->service.ask(std::move(question)));
-    }
-  });
-  bool has_answers = true;
+  bool is_answered = app::guarded(
+      {model, app::list(pictures, num_pictures), app::list(words, num_words),
+       app::list(answers, num_pictures)},
+      [&] {
+        const app::Question question = app::asked_of_all(
+            app::parsed(app::asking_spec((wants & HYDRASCOPE_MAPS) != 0), words, num_words), wants);
+        for (const hydrascope_picture& picture : std::span(pictures, num_pictures))
+          futures.push_back(model->service.ask(app::question_of(picture, question)));
+        return true;
+      });
   for (std::size_t i = 0; i < futures.size(); ++i) {
-    has_answers = app::succeeds([&] {
-                    answers[i] = new hydrascope_answer(futures[i].get(), model->decode);
-                  }) &&
-                  has_answers;
+    const bool is_this = app::guarded({}, [&] {
+      answers[i] = new hydrascope_answer(futures[i].get(), model->decode);
+      return true;
+    });
+    is_answered = is_answered && is_this;
   }
-  if (is_understood && has_answers) return 0;
-  for (std::size_t i = 0; i < num_pictures; ++i) delete std::exchange(answers[i], nullptr);
+  if (is_answered) return 0;
+  for (std::size_t i = 0; i < futures.size(); ++i) delete std::exchange(answers[i], nullptr);
   return 1;
 }
 
@@ -338,54 +449,84 @@ void hydrascope_free(hydrascope_answer* answer) { delete answer; }
 const uint8_t* hydrascope_draw(const hydrascope_answer* answer, const size_t* maps, size_t num_maps,
                                const hydrascope_picture* picture, const char* const* words,
                                size_t num_words, int64_t* height, int64_t* width) {
-  if (!app::are_given(
-          {answer, app::list(maps, num_maps), picture, app::list(words, num_words), height, width}))
-    return nullptr;
-  thread_local hydrascope::viz::Canvas drawn;
-  if (!app::succeeds([&] {
-        drawn = app::draw(answer->given, std::span(maps, num_maps), *picture, answer->decode,
-                          app::parsed(app::drawing_spec(), words, num_words));
-      }))
-    return nullptr;
-  *height = drawn.height;
-  *width = drawn.width;
-  return drawn.rgb.data();
+  const std::initializer_list<const void*> pointers = {
+      answer, app::list(maps, num_maps), picture, app::list(words, num_words), height, width};
+  return app::guarded(pointers, [&] {
+    thread_local hydrascope::viz::Canvas drawn;
+    drawn = app::draw(answer->given, std::span(maps, num_maps), *picture, answer->decode,
+                      app::parsed(app::drawing_spec(), words, num_words));
+    *height = drawn.height;
+    *width = drawn.width;
+    return std::as_const(drawn).rgb.data();
+  });
 }
 
 const char* hydrascope_answer_error_code(const hydrascope_answer* answer) {
-  if (!app::are_given({answer})) return "invalid_argument";
-  return answer->given.record.error ? answer->error_code.c_str() : nullptr;
+  if (answer != nullptr && !answer->given.record.error) return nullptr;
+  const char* code = app::guarded({answer}, [&] { return answer->error_code.c_str(); });
+  return code != nullptr ? code : "invalid_argument";
 }
 const char* hydrascope_answer_error_text(const hydrascope_answer* answer) {
-  if (!app::are_given({answer})) return app::last_error().text.c_str();
-  return answer->given.record.error ? answer->given.record.message.c_str() : nullptr;
+  if (answer != nullptr && !answer->given.record.error) return nullptr;
+  const char* text = app::guarded({answer}, [&] { return answer->given.record.message.c_str(); });
+  return text != nullptr ? text : app::last_error().text.c_str();
 }
 const char* hydrascope_answer_record(const hydrascope_answer* answer) {
-  return app::are_given({answer}) ? answer->record.c_str() : nullptr;
+  return app::guarded({answer}, [&] { return answer->record.c_str(); });
 }
 
 namespace {
 
-/// `items()` of an answer, a span.
+/// `items()` of an answer.
 template <class Items>
 auto listed(const hydrascope_answer* answer, size_t* count, const Items& items) {
   if (count != nullptr) *count = 0;
-  if (!app::are_given({answer, count})) return decltype(items().data()){};
-  *count = items().size();
-  return items().data();
+  return app::guarded({answer, count}, [&] {
+    *count = items().size();
+    return items().data();
+  });
 }
 
 }  // namespace
 
 const hydrascope_prediction* hydrascope_answer_top(const hydrascope_answer* answer, size_t* count) {
-  return listed(answer, count, [&] { return std::span(answer->top); });
+  return listed(
+      answer, count, [&]() -> const auto& { return answer->top; });
 }
 const float* hydrascope_answer_logits(const hydrascope_answer* answer, size_t* count) {
-  return listed(answer, count, [&] { return std::span(answer->given.logits); });
+  return listed(
+      answer, count, [&]() -> const auto& { return answer->given.logits; });
 }
 const float* hydrascope_answer_embedding(const hydrascope_answer* answer, size_t* count) {
-  return listed(answer, count, [&] { return std::span(answer->given.embedding); });
+  return listed(
+      answer, count, [&]() -> const auto& { return answer->given.embedding; });
 }
 const hydrascope_map* hydrascope_answer_maps(const hydrascope_answer* answer, size_t* count) {
-  return listed(answer, count, [&] { return std::span(answer->maps); });
+  return listed(
+      answer, count, [&]() -> const auto& { return answer->maps; });
+}
+
+const char* hydrascope_registry() { return app::json_of({}, app::registry); }
+
+const char* hydrascope_layers(const char* before, const char* const* words, size_t num_words) {
+  return app::json_of({before, app::list(words, num_words)}, [&] {
+    return app::layers(before, std::vector<std::string>(words, words + num_words));
+  });
+}
+
+const char* hydrascope_config(const char* file) {
+  return app::json_of({file}, [&] { return app::configuration(file); });
+}
+
+const char* const* hydrascope_pictures(const char* word, size_t* count) {
+  thread_local std::vector<std::string> paths;
+  thread_local std::vector<const char*> texts;
+  if (count != nullptr) *count = 0;
+  return app::guarded({word, count}, [&] {
+    paths = app::pictures_of(word);
+    texts.clear();
+    for (const std::string& path : paths) texts.push_back(path.c_str());
+    *count = texts.size();
+    return texts.data();
+  });
 }

@@ -1,7 +1,8 @@
 #include "app/maps/input_map.h"
 
-#include "app/results/json.h"
+#include "viz/page/markup.h"
 
+#include <bit>
 #include <limits>
 #include <string_view>
 #include <tuple>
@@ -40,6 +41,13 @@ std::pair<double, double> smallest_and_largest(const viz::HeatMap& map) {
   return {smallest, largest};
 }
 
+static_assert(std::endian::native == std::endian::little, "maps are written as they lie in memory");
+
+OrderedJson placed_axis(const viz::Axis& axis) {
+  return {{"picture", axis.picture}, {"resized", axis.resized}, {"start", axis.window_start},
+          {"window", axis.window},   {"output", axis.output},   {"cells", axis.cells}};
+}
+
 }  // namespace
 
 std::string caption(const Prediction& prediction, LabelType label_type) {
@@ -64,16 +72,6 @@ std::string quantity(const InputMap& map) {
   return "";
 }
 
-std::string note_of(const InputMap& map) {
-  std::string text;
-  const auto add = [&](const std::string& clause) {
-    if (!clause.empty()) text += (text.empty() ? "" : "; ") + clause;
-  };
-  add(map.note);
-  add(describe_rules(map.rules));
-  return text;
-}
-
 MapRecord record_of(const MapRecord& facts, const InputMap& map) {
   MapRecord record = facts;
   record.of_class = map.of_class;
@@ -84,9 +82,34 @@ MapRecord record_of(const MapRecord& facts, const InputMap& map) {
   std::tie(record.minimum, record.maximum) = smallest_and_largest(map.map);
   record.cls_share = map.own_share;
   record.memory_share = map.memory_share;
-  const std::string note = note_of(map);
-  if (!note.empty()) record.note += (record.note.empty() ? "" : "; ") + note;
+  for (const std::string& clause : {map.note, describe_rules(map.rules)})
+    if (!clause.empty()) record.note += (record.note.empty() ? "" : "; ") + clause;
   return record;
+}
+
+MapRecord record_of(const ClassifyRecord& record, const InputMap& map) {
+  MapRecord facts;
+  static_cast<InputRecord&>(facts) = record;
+  return record_of(facts, map);
+}
+
+OrderedJson explained_json(const ClassifyRecord& record, std::span<const InputMap> maps) {
+  OrderedJson object = to_json(record);
+  if (record.error) return object;
+  OrderedJson& list = object["maps"] = OrderedJson::array();
+  for (const InputMap& map : maps) {
+    OrderedJson entry = to_json(record_of(record, map));
+    entry["of_class"] = model::explain::entry_of(map.choice.method).of_class;
+    entry["signed"] = map.is_signed;
+    entry["quantity"] = quantity(map);
+    entry["total"] = rounded(map.total);
+    entry["additive"] = map.is_additive;
+    entry["vertical"] = placed_axis(map.placement.vertical);
+    entry["horizontal"] = placed_axis(map.placement.horizontal);
+    entry["values"] = viz::page::base64(std::as_bytes(std::span(map.map.values)));
+    list.push_back(std::move(entry));
+  }
+  return object;
 }
 
 }  // namespace hydrascope::app

@@ -4,12 +4,14 @@
 #include "app/maps/map_choice.h"
 #include "app/maps/map_record.h"
 #include "app/results/classify_record.h"
+#include "app/results/json.h"
 #include "viz/heat/heat_map.h"
 #include "viz/heat/placement.h"
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -37,10 +39,12 @@ std::string caption(const Prediction& prediction, LabelType label_type);
 std::vector<std::string> caption(const InputMap& map, LabelType label_type);
 /// The quantity of the map: "weight".
 std::string quantity(const InputMap& map);
-/// Notes for the reader of the record: the method's own note, what a rollout did layer by
-/// layer. Clauses joined by "; ", or "".
-std::string note_of(const InputMap& map);
-/// The record of a map of an input whose maps have `facts` in common.
+/// The record of a map of an input whose maps have `facts` in common, or which has `record`.
 MapRecord record_of(const MapRecord& facts, const InputMap& map);
+MapRecord record_of(const ClassifyRecord& record, const InputMap& map);
+/// The answer of a model about a picture, with maps: schema 1 of `POST /v1/explain`, which pages hold too. The
+/// picture's record, and `maps`: each map's record, where its cells lie, and base64 of its values, float32 (rows,
+/// columns), little endian. A failed picture's is its record alone.
+OrderedJson explained_json(const ClassifyRecord& record, std::span<const InputMap> maps);
 
 }  // namespace hydrascope::app

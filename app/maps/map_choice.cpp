@@ -18,6 +18,11 @@ namespace {
 
 constexpr std::string_view kPredicted = "pred";
 
+template <class Value>
+void add_once(std::vector<Value>& values, const Value& value) {
+  if (std::ranges::find(values, value) == values.end()) values.push_back(value);
+}
+
 }  // namespace
 
 ClassChoice::ClassChoice(std::span<const std::string> words, std::optional<std::int64_t> topk,
@@ -45,16 +50,10 @@ std::int64_t ClassChoice::most_classes() const noexcept {
 std::vector<std::int64_t> ClassChoice::resolve(std::span<const std::int64_t> best,
                                                bool keep_repeated) const {
   std::vector<std::int64_t> classes;
-  const auto add = [&](std::int64_t index) {
-    if (keep_repeated || std::ranges::find(classes, index) == classes.end())
-      classes.push_back(index);
-  };
   for (const auto& slot : slots_) {
-    if (slot) {
-      add(*slot);
-    } else {
-      for (const std::int64_t index : best) add(index);
-    }
+    const std::span<const std::int64_t> wanted = slot ? std::span(&*slot, 1) : best;
+    for (const std::int64_t index : wanted)
+      keep_repeated ? classes.push_back(index) : add_once(classes, index);
   }
   return classes;
 }
@@ -85,49 +84,38 @@ std::int64_t parse_place(const std::string& word, const std::string& counted, st
   return place;
 }
 
-struct Layers {
-  std::vector<std::int64_t> indices;
-  bool are_all = false;  ///< taken as they are able to, none is named
-};
-
-Layers parse_layers(const std::vector<std::string>& words, const VitConfig& config) {
-  Layers layers;
-  const auto add = [&](std::int64_t layer) {
-    if (std::ranges::find(layers.indices, layer) == layers.indices.end())
-      layers.indices.push_back(layer);
-  };
+std::vector<std::int64_t> parse_layers(const std::vector<std::string>& words,
+                                       const VitConfig& config) {
+  std::vector<std::int64_t> layers;
   for (const std::string& word : words) {
     if (word == "all") {
-      layers.are_all = true;
-      for (std::int64_t layer = 0; layer < config.depth; ++layer) add(layer);
+      for (std::int64_t layer = 0; layer < config.depth; ++layer) add_once(layers, layer);
     } else if (word == "last") {
-      add(config.depth - 1);
+      add_once(layers, config.depth - 1);
     } else {
-      add(parse_place(word, "layer", config.depth, "a number, last or all"));
+      add_once(layers, parse_place(word, "layer", config.depth, "a number, last or all"));
     }
   }
-  if (words.empty()) add(config.depth - 1);
+  if (words.empty()) layers.push_back(config.depth - 1);
   return layers;
 }
 
 std::vector<Head> parse_heads(const std::vector<std::string>& words, const VitConfig& config) {
   std::vector<Head> heads;
-  const auto add = [&](const Head& head) {
-    if (std::ranges::find(heads, head) == heads.end()) heads.push_back(head);
-  };
   for (const std::string& word : words) {
     if (word == "mean") {
-      add({Head::Kind::mean});
+      add_once(heads, {Head::Kind::mean});
     } else if (word == "max") {
-      add({Head::Kind::maximum});
+      add_once(heads, {Head::Kind::maximum});
     } else if (word == "all") {
-      for (std::int64_t head = 0; head < config.num_heads; ++head) add({Head::Kind::one, head});
+      for (std::int64_t head = 0; head < config.num_heads; ++head)
+        add_once(heads, {Head::Kind::one, head});
     } else {
-      add({Head::Kind::one,
-           parse_place(word, "head", config.num_heads, "a number, mean, max or all")});
+      add_once(heads, {Head::Kind::one,
+                       parse_place(word, "head", config.num_heads, "a number, mean, max or all")});
     }
   }
-  if (words.empty()) add({Head::Kind::mean});
+  if (words.empty()) heads.push_back({Head::Kind::mean});
   return heads;
 }
 
@@ -150,7 +138,9 @@ std::vector<std::string> method_words() {
 }
 
 MapSelection choose_maps(const VitConfig& config, const MapWords& words) {
-  const Layers layers = parse_layers(words.layers, config);
+  const std::vector<std::int64_t> layers = parse_layers(words.layers, config);
+  // Then they are taken as they are able to, none is named.
+  const bool are_all = std::ranges::find(words.layers, "all") != words.layers.end();
   const std::vector<Head> heads = parse_heads(words.heads, config);
   if (words.remembers && std::ranges::find(heads, Head{Head::Kind::maximum}) != heads.end())
     throw UsageError(
@@ -177,11 +167,7 @@ MapSelection choose_maps(const VitConfig& config, const MapWords& words) {
                              " has one map for all heads, none by head",
                          "`head` " + to_text(head), "hydra and attention have maps by head");
       }
-      const auto is_same = [&](const MapChoice& other) {
-        return other.method == method && other.layer == layer && other.head == head;
-      };
-      if (std::ranges::none_of(selection.maps, is_same))
-        selection.maps.push_back({method, layer, head});
+      add_once(selection.maps, {method, layer, head});
     }
   };
 
@@ -190,10 +176,10 @@ MapSelection choose_maps(const VitConfig& config, const MapWords& words) {
   for (const std::string& word : methods) {
     const Method method = parse_method(word);
     std::vector<std::int64_t> skipped;
-    for (const std::int64_t layer : layers.indices) {
+    for (const std::int64_t layer : layers) {
       if (why_not(method, layer).empty()) {
         add(method, layer);
-      } else if (layers.are_all) {
+      } else if (are_all) {
         skipped.push_back(layer);
       } else {
         require(method, layer);
@@ -201,7 +187,7 @@ MapSelection choose_maps(const VitConfig& config, const MapWords& words) {
     }
     if (words.of_class && !model::explain::entry_of(method).of_class)
       selection.notes.push_back(word + " is the same for every class: one map");
-    if (skipped.size() == layers.indices.size()) require(method, skipped.back());
+    if (skipped.size() == layers.size()) require(method, skipped.back());
     if (!skipped.empty())
       selection.notes.push_back("layers " + model::explain::layer_ranges(skipped) +
                                 " left out: " + why_not(method, skipped.front()));
@@ -228,12 +214,6 @@ MapSelection maps_at_hand(const model::VitConfig& config, const MapWords& words)
   }
   if (all.maps.empty()) throw Error(*refusal);
   return all;
-}
-
-MapWords map_words(const ParsedOptions& options) {
-  MapWords words;
-  options.fill(words);
-  return words;
 }
 
 }  // namespace hydrascope::app

@@ -1,7 +1,6 @@
 // `--method`, `--layer` and `--head`: which maps are made of a class.
 #pragma once
 
-#include "app/options/options.h"
 #include "model/config/config.h"
 #include "model/image/labels.h"
 #include "model/registry/map_methods.h"
@@ -61,7 +60,7 @@ struct MapChoice {
   friend bool operator==(const MapChoice&, const MapChoice&) = default;
 };
 
-/// The words of the command line; no word is the default.
+/// `--method`, `--layer`, `--head`, `--set mapless`: the words of the command line; no word is the default.
 struct MapWords {
   std::vector<std::string> methods;  ///< names
   std::vector<std::string> layers;   ///< numbers from 0, "last", "all"
@@ -70,9 +69,6 @@ struct MapWords {
   model::explain::MaplessLayers mapless = model::explain::MaplessLayers::skip;  ///< of rollouts
   bool remembers = false;  ///< layers remember earlier frames
 };
-
-/// `--method`, `--layer`, `--head`, `--set mapless`.
-MapWords map_words(const ParsedOptions& options);
 
 /// The words that `--method` takes.
 std::vector<std::string> method_words();

@@ -1,15 +1,12 @@
 #include "app/serve/api.h"
 
-#include "app/http/body_kind.h"
 #include "app/http/http_text.h"
-#include "app/results/json.h"
+#include "app/pictures/decoding_workers.h"
+#include "app/results/npy_file.h"
 #include "app/run/console.h"
-#include "app/serve/explained.h"
-#include "app/serve/routes.h"
-#include "kernels/error.h"
+#include "viz/page/markup.h"
+#include "viz/picture/encode.h"
 
-#include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <exception>
 #include <span>
@@ -24,69 +21,106 @@ constexpr std::size_t kMostPictures = 64;  ///< of one request
 constexpr std::size_t kMostFields = 16;    ///< of its form, beside them
 
 HttpResponse busy() {
-  HttpResponse response = error_response(503, "busy", "the server has enough to do, try again");
+  HttpResponse response = error_response(
+      503, {{"code", "busy"}, {"message", "the server has enough to do, try again"}});
   response.headers.emplace_back("Retry-After", "1");
   return response;
 }
 
-HttpResponse response_to(const std::exception_ptr& exception) {
+HttpResponse error_of(const std::exception_ptr& exception) {
   return error_response(as_error(exception));
 }
 
 ModelShelf::Refuse refusal_of(const std::function<void(HttpResponse)>& respond) {
-  return [respond](const std::exception_ptr& why) { respond(response_to(why)); };
+  return [respond](const std::exception_ptr& why) { respond(error_of(why)); };
+}
+
+/// `explained_json`, or the record with the row of the patch that was asked for, its values in base64 too.
+OrderedJson explained_answer(const Answer& answer) {
+  if (!answer.patch_row) return explained_json(answer.record, answer.maps);
+  OrderedJson object = to_json(answer.record);
+  object["patch"] = {
+      {"grid", {answer.patch_row->rows, answer.patch_row->columns}},
+      {"values", viz::page::base64(std::as_bytes(std::span(answer.patch_row->values)))}};
+  return object;
+}
+
+/// A .npy file of float32 (rows, columns), or (maps, rows, columns) of several maps. Throws Error(invalid_argument) for
+/// maps of several sizes.
+std::string explained_array(const Answer& answer) {
+  std::vector<const viz::HeatMap*> maps;
+  if (answer.patch_row) maps.push_back(&*answer.patch_row);
+  for (const InputMap& map : answer.maps) maps.push_back(&map.map);
+  const viz::HeatMap& first = *maps.front();
+  std::vector<std::int64_t> shape{first.rows, first.columns};
+  if (maps.size() > 1) shape.insert(shape.begin(), std::ssize(maps));
+  std::string bytes = npy_header(shape);
+  for (const viz::HeatMap* map : maps) {
+    if (map->rows != first.rows || map->columns != first.columns)
+      throw Error(ErrorCode::invalid_argument, "the maps have several sizes", "format=npy");
+    const auto values = std::as_bytes(std::span(map->values));
+    bytes.append(reinterpret_cast<const char*>(values.data()), values.size());
+  }
+  return bytes;
+}
+
+/// A PNG as `visualize` draws it over the picture. Throws what decoding throws.
+std::string explained_picture(const PendingRequest::Picture& asked, const ApiOptions& options) {
+  image::Picture picture = decode_bytes(std::as_bytes(std::span(asked.bytes)), options.decode);
+  std::vector<ShownMap> shown;
+  for (const InputMap& map : asked.answer.maps) shown.push_back(shown_map(map, options.figure));
+  const viz::Canvas drawn =
+      draw_figure({picture.width, picture.height, std::move(picture.rgb)}, shown, options.figure);
+  const std::vector<std::byte> bytes = viz::encode(drawn, viz::ImageFormat::png);
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+/// An embedding, with what the record says of the run.
+OrderedJson embedded_json(const Answer& answer) {
+  OrderedJson object = to_json(answer.record);
+  object.erase("top");
+  if (!answer.record.looks.empty()) {
+    // The vector is the look model's of the whole picture.
+    for (const char* of_the_pass : {"model_size", "tokens", "views", "num_views", "things", "looks",
+                                    "attention", "attention_options", "approximations"})
+      object.erase(of_the_pass);
+  }
+  constexpr int kDigits = 9;  // of a float32, all
+  OrderedJson values = OrderedJson::array();
+  for (const float value : answer.embedding) values.push_back(rounded(significant(value, kDigits)));
+  object["embedding"] = std::move(values);
+  return object;
 }
 
 }  // namespace
 
-/// A request on its way through the model.
-struct ServeApi::Exchange {
-  AskedOf asked;
-  Route route;
-  bool is_form = false;
-  std::shared_ptr<const std::string> body;  ///< which the pictures are parts of
-  std::vector<std::string_view> pictures;
-  std::vector<std::string> names;  ///< of the pictures
-  std::vector<std::string> types;  ///< what their sender calls them: media types, may be ""
-  SteadyClock::time_point deadline;
-  std::function<bool()> given_up;
-  std::function<void(HttpResponse)> respond;
-  std::vector<Answer> answers;  ///< of the pictures
-  std::atomic<std::size_t> missing;
-};
-
 ServeApi::ServeApi(ApiOptions options, ServeMetrics& metrics, std::unique_ptr<ModelShelf> shelf)
     : options_(std::move(options)), metrics_(metrics), shelf_(std::move(shelf)) {
-  constexpr int kThreads = 2;
   gauges_.most_waiting = options_.most_waiting;
-  tasks_.emplace(kThreads);
 }
-
-ServeApi::~ServeApi() { close(); }
 
 void ServeApi::close() {
   closing_ = true;
   if (shelf_) shelf_->close();
-  tasks_.reset();
+  finishers_.finish();
 }
 
 std::optional<HttpResponse> ServeApi::admit(const HttpRequest& head, bool has_body) {
   const RouteEntry* route = find_route_or_null(head.path);
-  if (route == nullptr) return error_response(404, "not_found", "expected one of " + route_names());
+  if (route == nullptr)
+    return error_response(404,
+                          {{"code", "not_found"}, {"message", "expected one of " + route_names()}});
   if (head.method != route->method && !(head.method == "HEAD" && route->method == "GET")) {
-    HttpResponse response = error_response(405, "invalid_argument",
-                                           "expected the method " + std::string(route->method));
+    HttpResponse response = refusal(405, "expected the method " + std::string(route->method));
     response.headers.emplace_back("Allow", std::string(route->method));
     return response;
   }
-  if (!route->asks_model) {
-    if (has_body) return error_response(413, "too_large", "expected no body");
-    return std::nullopt;
-  }
+  if (!route->asks_model)
+    return has_body ? std::optional(refusal(413, "expected no body")) : std::nullopt;
   try {
     understood(head);
   } catch (...) {
-    return response_to(std::current_exception());
+    return error_of(std::current_exception());
   }
   // A body that will find no place need not come; it takes its place when all of it is there.
   const std::lock_guard lock(mutex_);
@@ -106,18 +140,6 @@ void ServeApi::release(std::uint64_t bytes) noexcept {
   gauges_.held_bytes -= static_cast<std::int64_t>(bytes);
 }
 
-bool ServeApi::enter() {
-  const std::lock_guard lock(mutex_);
-  if (gauges_.waiting >= options_.most_waiting) return false;
-  ++gauges_.waiting;
-  return true;
-}
-
-void ServeApi::leave() noexcept {
-  const std::lock_guard lock(mutex_);
-  --gauges_.waiting;
-}
-
 void ServeApi::show_page(const HttpRequest& request, std::function<void(HttpResponse)> respond) {
   ServedWords words;
   for (const auto& [name, value] : request.query) {
@@ -125,179 +147,165 @@ void ServeApi::show_page(const HttpRequest& request, std::function<void(HttpResp
     if (name == "views") words.views = value;
   }
   const auto show = [this, words, respond](Service& service) {
-    HttpResponse response;
-    response.type = "text/html; charset=utf-8";
-    response.body = options_.page(words, service);
-    response.headers = {{"Content-Security-Policy", "frame-ancestors 'none'"},
-                        {"Referrer-Policy", "no-referrer"},
-                        {"Cache-Control", "no-cache"}};
-    respond(std::move(response));
+    respond({.type = "text/html; charset=utf-8",
+             .body = options_.page(words, service),
+             .headers = {{"Content-Security-Policy", "frame-ancestors 'none'"},
+                         {"Referrer-Policy", "no-referrer"},
+                         {"Cache-Control", "no-cache"}}});
   };
   shelf_->with(words, show, refusal_of(respond));
 }
 
-AskedOf ServeApi::understood(const HttpRequest& request) const {
-  AskedOf asked = asked_of(request);
+PendingRequest ServeApi::understood(const HttpRequest& request) const {
+  PendingRequest asked = asked_of(request);
   if (shelf_) shelf_->check(asked.served);
   return asked;
 }
 
 void ServeApi::answer(HttpRequest request, std::function<void(HttpResponse)> respond) {
-  const RouteEntry& route = *find_route_or_null(request.path);
-  if (route.asks_model) {
-    if (!enter()) return respond(busy());
-    const auto leave_and_respond = [this, respond](HttpResponse response) {
-      leave();
-      respond(std::move(response));
-    };
-    try {
-      ask(std::move(request), leave_and_respond);
-    } catch (...) {
-      leave_and_respond(response_to(std::current_exception()));
-    }
-    return;
-  }
-  HttpResponse response;
-  if (route.route == Route::metrics) {
-    response.type = "text/plain; version=0.0.4; charset=utf-8";
-    MetricGauges gauges;
-    {
-      const std::lock_guard lock(mutex_);
-      gauges = gauges_;
-    }
+  const Route route = find_route_or_null(request.path)->route;
+  if (route == Route::page) return show_page(request, std::move(respond));
+  if (route == Route::health) return respond({.body = "{\"status\":\"ok\"}\n"});
+  std::unique_lock lock(mutex_);
+  if (route == Route::metrics) {
+    MetricGauges gauges = gauges_;
+    lock.unlock();
     const LayersDone layers = shelf_->first().layers_done();
     gauges.layers_done = layers.done;
     gauges.layers = layers.all;
-    response.body = metrics_.text(gauges);
-  } else if (route.route == Route::page) {
-    return show_page(request, std::move(respond));
-  } else {
-    response.body = "{\"status\":\"ok\"}\n";
+    return respond(
+        {.type = "text/plain; version=0.0.4; charset=utf-8", .body = metrics_.text(gauges)});
   }
-  respond(std::move(response));
+  const bool has_place = gauges_.waiting < options_.most_waiting;
+  if (has_place) ++gauges_.waiting;
+  lock.unlock();
+  if (!has_place) return respond(busy());
+  const auto leave_and_respond = [this, respond](HttpResponse response) {
+    {
+      const std::lock_guard leaving(mutex_);
+      --gauges_.waiting;
+    }
+    respond(std::move(response));
+  };
+  try {
+    ask(std::move(request), leave_and_respond);
+  } catch (...) {
+    leave_and_respond(error_of(std::current_exception()));
+  }
 }
 
 void ServeApi::ask(HttpRequest request, std::function<void(HttpResponse)> respond) {
-  const auto exchange = std::make_shared<Exchange>();
-  exchange->route = find_route_or_null(request.path)->route;
   if (const std::string coding = lower_text(request.header("content-encoding"));
       !coding.empty() && coding != "identity")
     throw Error(ErrorCode::unsupported_format, "expected a body that is not compressed",
                 "Content-Encoding: " + coding);
   const std::string& type = request.header("content-type");
   const std::optional<std::string> boundary = form_boundary(type);
-  exchange->body = std::make_shared<const std::string>(std::move(request.body));
-  std::vector<std::string>& names = exchange->names;
+  const auto body = std::make_shared<const std::string>(std::move(request.body));
+  std::vector<PendingRequest::Picture> pictures;
   if (boundary) {
-    exchange->is_form = true;
-    for (const FormPart& part :
-         parse_form(*exchange->body, *boundary, kMostPictures + kMostFields)) {
-      if (!part.is_file && image::probe(std::as_bytes(std::span(part.content))).format.empty()) {
+    for (const FormPart& part : parse_form(*body, *boundary, kMostPictures + kMostFields)) {
+      if (!part.is_file && image::probe(std::as_bytes(std::span(part.content))).format.empty())
         request.query.emplace_back(part.name, part.content);
-        continue;
-      }
-      exchange->pictures.push_back(part.content);
-      exchange->types.push_back(part.type);
-      names.push_back(part.filename.empty() ? part.name : part.filename);
+      else
+        pictures.push_back(
+            {part.content, part.filename.empty() ? part.name : part.filename, part.type});
     }
   }
-  exchange->asked = understood(request);
-  if (!boundary) {
-    exchange->pictures.emplace_back(*exchange->body);
-    exchange->types.push_back(media_type(type));
-    names.push_back(exchange->asked.question.name);
-  }
-  const std::size_t count = exchange->pictures.size();
+  const auto asked = std::make_shared<PendingRequest>(understood(request));
+  if (!boundary) pictures.push_back({*body, asked->question.name, media_type(type)});
+  const std::size_t count = pictures.size();
   if (count > kMostPictures)
     throw Error(ErrorCode::invalid_argument,
                 "expected at most " + std::to_string(kMostPictures) + " pictures",
                 std::to_string(count) + " parts");
-  if (count == 0 || (count > 1 && exchange->route != Route::classify))
+  if (count == 0 || (count > 1 && asked->route != Route::classify))
     throw Error(ErrorCode::invalid_argument, "expected one picture",
                 std::to_string(count) + " parts");
-  exchange->respond = std::move(respond);
-  exchange->answers.resize(count);
-  exchange->missing = count;
-  exchange->deadline = SteadyClock::now() + std::chrono::duration_cast<SteadyClock::duration>(
-                                                std::chrono::duration<double>(options_.timeout));
-  exchange->given_up = [this, gone = request.gone] { return closing_ || (gone && *gone); };
-  // A question that is refused throws. The first one, of which the others are copies but for the
-  // picture, tells for all.
-  const auto ask_all = [this, exchange, count](Service& service) {
-    for (std::size_t i = 0; i < count; ++i)
-      ask_of(service, exchange, exchange->asked.question, i, exchange->answers[i]);
-  };
-  shelf_->with(exchange->asked.served, ask_all, refusal_of(exchange->respond));
+  asked->is_form = boundary.has_value();
+  asked->body = body;
+  asked->pictures = std::move(pictures);
+  asked->missing = count;
+  asked->respond = std::move(respond);
+  asked->question.deadline =
+      SteadyClock::now() + std::chrono::duration_cast<SteadyClock::duration>(
+                               std::chrono::duration<double>(options_.timeout));
+  asked->question.given_up = [this, gone = request.gone] { return closing_ || (gone && *gone); };
+  shelf_->with(
+      asked->served, [this, asked](Service& service) { ask_of(service, asked); },
+      refusal_of(asked->respond));
 }
 
-void ServeApi::ask_of(Service& service, const std::shared_ptr<Exchange>& exchange,
-                      Question question, std::size_t picture, Answer& place) {
-  question.name = exchange->names[picture];
-  question.picture = PictureInMemory{
-      .encoded = std::as_bytes(std::span(exchange->pictures[picture])), .owner = exchange->body};
-  question.deadline = exchange->deadline;
-  question.given_up = exchange->given_up;
-  const auto done = [this, exchange, picture, &place](Answer answer) {
-    metrics_.picture(answer.record.error.has_value());
-    if (std::optional<ErrorCode>& error = answer.record.error) {
+/// A question that is refused throws. The first one, of which the others are copies but for the
+/// picture, tells for all.
+void ServeApi::ask_of(Service& service, const std::shared_ptr<PendingRequest>& asked) {
+  for (PendingRequest::Picture& picture : asked->pictures) {
+    Question question = asked->question;
+    question.name = picture.name;
+    question.picture =
+        PictureInMemory{.encoded = std::as_bytes(std::span(picture.bytes)), .owner = asked->body};
+    // On the service's thread, one after the other.
+    const auto done = [this, asked, &picture](Answer answer) {
+      std::optional<ErrorCode>& error = answer.record.error;
+      metrics_.picture(error.has_value());
       if (auto complaint =
-              complaint_about(exchange->pictures[picture], exchange->types[picture], *error)) {
+              error ? complaint_about(picture.bytes, picture.type, *error) : std::nullopt) {
         answer.record.message = *std::move(complaint);
         if (error == ErrorCode::decode_failed) error = ErrorCode::unsupported_format;
       }
-    }
-    place = std::move(answer);
-    if (--exchange->missing == 0) tasks_->add([this, exchange] { finish(*exchange); });
-  };
-  if (!service.try_ask(std::move(question), done))
-    throw Error(ErrorCode::out_of_memory, "the service has no place");
+      picture.answer = std::move(answer);
+      if (--asked->missing == 0)
+        finishers_.submit([this, asked] {
+          asked->respond(response_to(*asked));
+          return OrderedWorkers::Second();
+        });
+    };
+    service.ask(std::move(question), done);
+  }
 }
 
-void ServeApi::finish(Exchange& exchange) {
-  const std::string& format = exchange.asked.format;
-  const LabelType label_type = exchange.asked.label_type;
-  const Answer& answer = exchange.answers.front();
+HttpResponse ServeApi::response_to(const PendingRequest& asked) const {
+  const Answer& answer = asked.pictures.front().answer;
+  const std::optional<ErrorCode>& error = answer.record.error;
   HttpResponse response;
   try {
-    const bool failed = answer.record.error.has_value();
-    if (answer.record.error == ErrorCode::invalid_argument)  // of the question, not of the picture
+    if (error == ErrorCode::invalid_argument)  // of the question, not of the picture
       throw Error(ErrorCode::invalid_argument, answer.record.message);
-    if (failed && !exchange.is_form) {
-      response.status = status_of(*answer.record.error);
-      if (answer.record.error == ErrorCode::failed && exchange.given_up())
+    if (error && !asked.is_form) {
+      response.status = status_of(*error);
+      if (error == ErrorCode::failed && asked.question.given_up())
         response.status = 503;
-      else if (answer.record.error == ErrorCode::failed && SteadyClock::now() > exchange.deadline)
+      else if (error == ErrorCode::failed && SteadyClock::now() > *asked.question.deadline)
         response.status = 504;
       if (response.status == 503) response.headers.emplace_back("Retry-After", "1");
     }
-    if (format == "text") {
+    if (asked.format == "text") {
       response.type = "text/plain; charset=utf-8";
-      for (const Answer& one : exchange.answers)
-        response.body += to_text(one.record, label_type, /*color=*/false);
-    } else if (failed || exchange.route == Route::classify) {
-      if (exchange.is_form) response.type = "application/x-ndjson";
-      for (const Answer& one : exchange.answers)
-        response.body += json_text(to_json(one.record)) + "\n";
-    } else if (format == "npy") {
+      for (const PendingRequest::Picture& one : asked.pictures)
+        response.body += to_text(one.answer.record, asked.label_type, /*color=*/false);
+    } else if (error || asked.route == Route::classify) {
+      if (asked.is_form) response.type = "application/x-ndjson";
+      for (const PendingRequest::Picture& one : asked.pictures)
+        response.body += json_text(to_json(one.answer.record)) + "\n";
+    } else if (asked.format == "npy") {
       response.type = "application/x-npy";
       response.body = explained_array(answer);
-    } else if (format == "png") {
+    } else if (asked.format == "png") {
       response.type = "image/png";
-      response.body = explained_picture(answer, std::as_bytes(std::span(exchange.pictures.front())),
-                                        options_.decode, options_.figure);
+      response.body = explained_picture(asked.pictures.front(), options_);
     } else {
-      response.body = json_text(exchange.route == Route::embed ? embedded_json(answer)
-                                                               : answered_json(answer)) +
-                      "\n";
+      const bool embeds = asked.route == Route::embed;
+      response.body = json_text(embeds ? embedded_json(answer) : explained_answer(answer)) + "\n";
     }
   } catch (...) {
-    response = response_to(std::current_exception());
+    response = error_of(std::current_exception());
   }
-  exchange.respond(std::move(response));
+  return response;
 }
 
 HttpResponse ServeApi::refusal(int status, const std::string& message) {
-  return error_response(status, status == 413 ? "too_large" : "invalid_argument", message);
+  return error_response(
+      status, {{"code", status == 413 ? "too_large" : "invalid_argument"}, {"message", message}});
 }
 
 void ServeApi::note(const HttpRequest& head, const HttpResponse& response,

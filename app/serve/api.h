@@ -1,19 +1,19 @@
-// The routes of `hydrascope serve`: what is asked over HTTP becomes questions of a service, and its
+// The answers of `hydrascope serve`: what is asked over HTTP becomes questions of a service, and its
 // answers the records that the commands write. docs/serve.md is its reference.
 #pragma once
 
 #include "app/http/metrics.h"
-#include "app/serve/http_server.h"
-#include "app/serve/model_shelf.h"
-#include "app/serve/task_threads.h"
-#include "app/session/service.h"
+#include "app/run/ordered_workers.h"
+#include "app/serve/routes.h"
 #include "app/visualize/heat_figure.h"
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 namespace hydrascope::app {
@@ -28,43 +28,38 @@ struct ApiOptions {
   std::function<std::string(const ServedWords&, const Service&)> page;
 };
 
-/// The question of a request, its words understood.
-struct AskedOf {
-  Question question;
-  std::string format;  ///< "json", "text", "png", "npy"
-  LabelType label_type = LabelType::name;
-  ServedWords served = {};
-};
-
-class ServeApi final : public HttpHandler {
+/// Asked by threads of the server, several at a time.
+class ServeApi {
  public:
   /// `shelf` may be null.
   ServeApi(ApiOptions options, ServeMetrics& metrics, std::unique_ptr<ModelShelf> shelf);
-  ~ServeApi() override;
+  ServeApi(const ServeApi&) = delete;
+  ServeApi& operator=(const ServeApi&) = delete;
+  ~ServeApi() { close(); }
 
-  std::optional<HttpResponse> admit(const HttpRequest& head, bool has_body) override;
-  std::optional<HttpResponse> hold(std::uint64_t bytes) override;
-  void release(std::uint64_t bytes) noexcept override;
-  void answer(HttpRequest request, std::function<void(HttpResponse)> respond) override;
-  HttpResponse refusal(int status, const std::string& message) override;
-  void note(const HttpRequest& head, const HttpResponse& response,
-            double seconds) noexcept override;
+  /// Before the body of a request is read: what refuses it, or nothing.
+  std::optional<HttpResponse> admit(const HttpRequest& head, bool has_body);
+  /// So many bytes of a body have come: what refuses them, or nothing. They count until `release`.
+  std::optional<HttpResponse> hold(std::uint64_t bytes);
+  /// The share that `hold` let in.
+  void release(std::uint64_t bytes) noexcept;
+  /// `respond` is called once, on any thread, perhaps after this returned.
+  void answer(HttpRequest request, std::function<void(HttpResponse)> respond);
+  /// The response to a request that HTTP itself has something against.
+  static HttpResponse refusal(int status, const std::string& message);
+  /// Called for every response, as it is sent; `seconds` after the request's header was read.
+  void note(const HttpRequest& head, const HttpResponse& response, double seconds) noexcept;
 
   /// Gives up what has been asked, and answers nothing more: before the server goes.
   void close();
 
  private:
-  struct Exchange;
-  /// Takes a place among those that are let in; false where there is none.
-  bool enter();
-  void leave() noexcept;
   void show_page(const HttpRequest& request, std::function<void(HttpResponse)> respond);
   /// `asked_of`, of what this server has.
-  AskedOf understood(const HttpRequest& request) const;
+  PendingRequest understood(const HttpRequest& request) const;
   void ask(HttpRequest request, std::function<void(HttpResponse)> respond);
-  void ask_of(Service& service, const std::shared_ptr<Exchange>& exchange, Question question,
-              std::size_t picture, Answer& place);
-  void finish(Exchange& exchange);
+  void ask_of(Service& service, const std::shared_ptr<PendingRequest>& asked);
+  [[nodiscard]] HttpResponse response_to(const PendingRequest& asked) const;
 
   ApiOptions options_;
   ServeMetrics& metrics_;
@@ -72,15 +67,8 @@ class ServeApi final : public HttpHandler {
   std::mutex mutex_;
   MetricGauges gauges_;  // guarded
   std::atomic<bool> closing_ = false;
-  std::optional<TaskThreads> tasks_;
+  /// Draws and encodes what the model has answered. Nothing waits for a place.
+  OrderedWorkers finishers_{2, std::numeric_limits<std::int64_t>::max()};
 };
-
-/// The question of a request that is let in. Throws Error(invalid_argument) for words that mean nothing.
-AskedOf asked_of(const HttpRequest& request);
-/// As HTTP has it: 400 for a picture that is broken, 413 for one that is too large, ...
-int status_of(ErrorCode code);
-/// {"schema":1,"error":{"code":..,"field":..,"subject":..,"message":..,"hint":..}}; empty ones are left out.
-HttpResponse error_response(const Error& error);
-HttpResponse error_response(int status, std::string_view code, const std::string& message);
 
 }  // namespace hydrascope::app

@@ -1,6 +1,7 @@
 #include "app/serve/http_server.h"
 
 #include "app/http/http_text.h"
+#include "app/serve/api.h"
 #include "kernels/device/processors.h"
 #include "kernels/error.h"
 #include "kernels/stopwatch.h"
@@ -88,9 +89,9 @@ class Session;
 }
 
 struct HttpServer::State {
-  State(HttpServerOptions given, HttpHandler& its_handler)
+  State(HttpServerOptions given, ServeApi& its_api)
       : options(std::move(given)),
-        handler(its_handler),
+        api(its_api),
         context(options.threads),
         work(context.get_executor()),
         acceptor(asio::make_strand(context)) {}
@@ -101,7 +102,7 @@ struct HttpServer::State {
   void remove(Session* session);
 
   HttpServerOptions options;
-  HttpHandler& handler;
+  ServeApi& api;
   tcp::endpoint endpoint;  // as it is bound
   std::atomic<bool> draining = false;
   std::mutex mutex;
@@ -188,7 +189,7 @@ class Session : public std::enable_shared_from_this<Session> {
     if (head_.method == "POST" && !length && !parser_->chunked())
       return refuse(411, "expected Content-Length");
     const bool has_body = parser_->chunked() || (length && *length > 0);
-    if (const std::optional<HttpResponse> refusal = server_.handler.admit(head_, has_body))
+    if (const std::optional<HttpResponse> refusal = server_.api.admit(head_, has_body))
       return refuse(*refusal);
     if (lower_text(head_.header("expect")) == "100-continue" && buffer_.size() == 0)
       return say_continue();
@@ -233,7 +234,7 @@ class Session : public std::enable_shared_from_this<Session> {
     if (is_late_ && !error) error = asio::error::operation_aborted;  // between two parts
     if (error) return end_reading(error);
     const std::uint64_t bytes = parser_->get().body().size() - held_bytes_;
-    if (const std::optional<HttpResponse> refusal = server_.handler.hold(bytes))
+    if (const std::optional<HttpResponse> refusal = server_.api.hold(bytes))
       return refuse(*refusal);
     held_bytes_ += bytes;
     read_part();
@@ -253,7 +254,7 @@ class Session : public std::enable_shared_from_this<Session> {
         self->write(std::move(response), self->keep_alive_ && !self->server_.draining);
       });
     };
-    server_.handler.answer(std::move(request), respond);
+    server_.api.answer(std::move(request), respond);
   }
 
   /// While the request is answered: whether the client closes its side. Bytes that it sends instead belong to
@@ -275,7 +276,7 @@ class Session : public std::enable_shared_from_this<Session> {
   }
   void refuse(int status, const std::string& message) {
     version_ = 11;
-    write(server_.handler.refusal(status, message), /*keep_alive=*/false);
+    write(server_.api.refusal(status, message), /*keep_alive=*/false);
   }
   /// A body that the client may still send is not read as a request.
   void refuse(HttpResponse response) {
@@ -285,7 +286,7 @@ class Session : public std::enable_shared_from_this<Session> {
 
   void write(HttpResponse response, bool keep_alive) {
     release();
-    server_.handler.note(head_, response, seconds_since(begin_));
+    server_.api.note(head_, response, seconds_since(begin_));
     response_.emplace();
     response_->version(version_);
     response_->result(static_cast<unsigned>(response.status));
@@ -340,7 +341,7 @@ class Session : public std::enable_shared_from_this<Session> {
     });
   }
 
-  void release() noexcept { server_.handler.release(std::exchange(held_bytes_, 0)); }
+  void release() noexcept { server_.api.release(std::exchange(held_bytes_, 0)); }
   void close() {
     release();
     limit_to({});
@@ -357,7 +358,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::optional<http::response<http::string_body>> response_;
   HttpRequest head_;
   Clock::time_point begin_{};
-  std::uint64_t held_bytes_ = 0;  ///< of the body, as the handler counts them
+  std::uint64_t held_bytes_ = 0;  ///< of the body, as the api counts them
   std::shared_ptr<std::atomic<bool>> gone_;
   bool is_idle_ = false;  ///< between two requests, or in a header
   bool keep_alive_ = false;
@@ -427,8 +428,8 @@ void run(asio::io_context& context) {
 
 }  // namespace
 
-HttpServer::HttpServer(const HttpServerOptions& options, HttpHandler& handler)
-    : state_(std::make_unique<State>(options, handler)) {
+HttpServer::HttpServer(const HttpServerOptions& options, ServeApi& api)
+    : state_(std::make_unique<State>(options, api)) {
   State& state = *state_;
   state.listen();
   asio::post(state.acceptor.get_executor(), [&state] { state.accept(); });

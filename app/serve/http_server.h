@@ -1,5 +1,5 @@
 // HTTP/1.1 over TCP, with every limit that clients of bad will are met with: sizes and times of
-// headers and bodies, connections, names of the host. Questions and answers are the handler's.
+// headers and bodies, connections, names of the host. Questions and answers are ServeApi's.
 // On Boost.Beast, which is in http_server.cpp alone.
 // Test: tests/app/serve/.
 #pragma once
@@ -10,7 +10,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,28 +36,7 @@ struct HttpResponse {
   std::vector<std::pair<std::string, std::string>> headers = {};
 };
 
-/// On threads of the server, several at a time.
-class HttpHandler {
- public:
-  HttpHandler() = default;
-  HttpHandler(const HttpHandler&) = delete;
-  HttpHandler& operator=(const HttpHandler&) = delete;
-  virtual ~HttpHandler() = default;
-
-  /// Before the body of a request is read: what refuses it, or nothing.
-  virtual std::optional<HttpResponse> admit(const HttpRequest& head, bool has_body) = 0;
-  /// So many bytes of a body have come: what refuses them, or nothing. They count until `release`.
-  virtual std::optional<HttpResponse> hold(std::uint64_t bytes) = 0;
-  /// The share that `hold` let in.
-  virtual void release(std::uint64_t bytes) noexcept = 0;
-  /// `respond` is called once, on any thread, perhaps after this returned.
-  virtual void answer(HttpRequest request, std::function<void(HttpResponse)> respond) = 0;
-  /// The response to a request that HTTP itself has something against.
-  virtual HttpResponse refusal(int status, const std::string& message) = 0;
-  /// Called for every response, as it is sent; `seconds` after the request's header was read.
-  virtual void note(const HttpRequest& head, const HttpResponse& response,
-                    double seconds) noexcept = 0;
-};
+class ServeApi;
 
 struct HttpServerOptions {
   std::string host = "127.0.0.1";  ///< an address, or a name that has one
@@ -73,8 +51,8 @@ struct HttpServerOptions {
 
 class HttpServer {
  public:
-  /// Listens. Throws Error(failed) where the address cannot be had. `handler` must outlive it.
-  HttpServer(const HttpServerOptions& options, HttpHandler& handler);
+  /// Listens. Throws Error(failed) where the address cannot be had. `api` must outlive it.
+  HttpServer(const HttpServerOptions& options, ServeApi& api);
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
   /// Closes what is open.
@@ -88,7 +66,7 @@ class HttpServer {
   /// most so many seconds. Returns whether it is.
   bool drain(double seconds);
 
-  /// From then on the handler is asked nothing, and what it says is dropped.
+  /// From then on the api is asked nothing, and what it says is dropped.
   void stop();
 
   struct State;

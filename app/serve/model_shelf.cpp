@@ -28,8 +28,7 @@ ModelShelf::ModelShelf(std::unique_ptr<Service> first, ServedWords own,
       models_(std::move(models)),
       views_(std::move(views)),
       open_(std::move(open)),
-      most_(most),
-      opener_(std::in_place, 1) {}
+      most_(most) {}
 
 void ModelShelf::check(const ServedWords& words) const {
   check_word(words.model, models_, "`model`");
@@ -50,7 +49,11 @@ void ModelShelf::with(const ServedWords& words, const Use& use, const Refuse& re
       return use(*found->service);
     }
     std::list<Asker>& askers = askers_[words];
-    if (askers.empty()) opener_->add([this, words] { open(words); });
+    if (askers.empty())
+      opener_.submit([this, words] {
+        open(words);
+        return OrderedWorkers::Second();
+      });
     askers.push_back({use, refuse});
   } catch (...) {
     refuse(std::current_exception());
@@ -65,7 +68,7 @@ void ModelShelf::open(const ServedWords& words) {
     if (is_closed_) throw Error(ErrorCode::out_of_memory, "the server is closing");
     if (opened_.size() >= most_) {
       const auto idle = std::find_if(opened_.rbegin(), opened_.rend(), [](const Opened& other) {
-        return other.service->counts().unanswered == 0;
+        return other.service->unanswered() == 0;
       });
       if (idle == opened_.rend())
         throw Error(ErrorCode::out_of_memory, "as many models as may be open are at work");
@@ -89,7 +92,7 @@ void ModelShelf::close() {
     const std::lock_guard lock(mutex_);
     is_closed_ = true;
   }
-  opener_.reset();
+  opener_.finish();
   opened_.clear();
   first_.reset();
 }

@@ -2,17 +2,18 @@
 // request names them.
 #pragma once
 
-#include "app/serve/task_threads.h"
+#include "app/run/ordered_workers.h"
 #include "app/session/service.h"
 
 #include <compare>
+#include <cstdint>
 #include <exception>
 #include <functional>
+#include <limits>
 #include <list>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -66,11 +67,12 @@ class ModelShelf {
   Open open_;
   std::size_t most_;
   std::mutex mutex_;
-  bool is_closed_ = false;    // guarded
-  std::list<Opened> opened_;  // the same; the one that was asked last first
-  std::map<ServedWords, std::list<Asker>>
-      askers_;                         // the same: calls that wait for a model that is being opened
-  std::optional<TaskThreads> opener_;  // ends before what it uses
+  // Guarded by the mutex.
+  bool is_closed_ = false;
+  std::list<Opened> opened_;                        // the one that was asked last first
+  std::map<ServedWords, std::list<Asker>> askers_;  // of a model that is being opened
+  // Ends before what it uses.
+  OrderedWorkers opener_{1, std::numeric_limits<std::int64_t>::max()};
 };
 
 }  // namespace hydrascope::app

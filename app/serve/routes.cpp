@@ -4,12 +4,12 @@
 #include "app/results/json.h"
 #include "app/run/console.h"
 #include "app/run/words.h"
-#include "app/serve/api.h"
 #include "kernels/error.h"
 #include "kernels/number_text.h"
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <utility>
 
 namespace hydrascope::app {
@@ -56,32 +56,28 @@ struct FormatEntry {
   std::string_view type;
 };
 constexpr FormatEntry kJson{"json", "application/json"};
-constexpr FormatEntry kText{"text", "text/plain"};
-constexpr FormatEntry kNpy{"npy", "application/x-npy"};
-constexpr FormatEntry kPng{"png", "image/png"};
 
 std::vector<FormatEntry> formats_of(Route route) {
-  if (route == Route::classify) return {kJson, kText};
+  if (route == Route::classify) return {kJson, {"text", "text/plain"}};
   if (route == Route::embed) return {kJson};
-  return {kJson, kNpy, kPng};
+  return {kJson, {"npy", "application/x-npy"}, {"png", "image/png"}};
 }
 
-/// By Accept, where the query names none; JSON where nothing that there is is accepted.
-std::string accepted_format(const std::string& accept, Route route) {
-  const std::vector<FormatEntry> known = formats_of(route);
+/// The format that is asked for by name, or else by Accept.
+std::string chosen_format(const std::optional<std::string>& named, const std::string& accept,
+                          Route route) {
+  std::vector<std::string> names;
   std::vector<std::string_view> types;
-  for (const FormatEntry& entry : known) types.push_back(entry.type);
-  const auto found = std::ranges::find(known, preferred_type(accept, types), &FormatEntry::type);
-  return std::string(found == known.end() ? kJson.name : found->name);
-}
-
-void check_format(const std::string& format, Route route) {
-  const std::vector<FormatEntry> known = formats_of(route);
-  if (std::ranges::find(known, format, &FormatEntry::name) != known.end()) return;
-  std::string names;
-  for (const FormatEntry& entry : known)
-    names += (names.empty() ? "" : ", ") + std::string(entry.name);
-  refuse_parameter("expected one of " + names + ", found '" + format + "'", "format");
+  for (const FormatEntry& entry : formats_of(route)) {
+    names.emplace_back(entry.name);
+    types.push_back(entry.type);
+  }
+  if (named && std::ranges::find(names, *named) == names.end())
+    refuse_parameter(
+        "expected one of " + join_words(names, ", ", ", ") + ", found '" + *named + "'", "format");
+  if (named) return *named;
+  const auto found = std::ranges::find(types, accepted_type(accept, types));
+  return names.at(static_cast<std::size_t>(found - types.begin()));
 }
 
 /// `set=label-type=id` is `label_type=id`: the key that belongs to an answer. All others belong to the server's model.
@@ -89,10 +85,11 @@ std::pair<std::string, std::string> without_set(std::pair<std::string, std::stri
   auto& [name, value] = parameter;
   if (name != "set") return parameter;
   const std::size_t equals = std::min(value.find('='), value.size());
-  const std::string key = value.substr(0, equals);
-  if (key != "label-type" && key != "label_type" && key != "run.label-type")
+  std::string key = value.substr(0, equals);
+  std::ranges::replace(key, '-', '_');
+  if (key != "label_type" && key != "run.label_type")
     refuse_parameter("is set where the server starts: hydrascope serve --set KEY=VALUE",
-                     "set=" + key.substr(0, 100));
+                     "set=" + value.substr(0, std::min<std::size_t>(equals, 100)));
   return {"label_type", value.substr(std::min(equals + 1, value.size()))};
 }
 
@@ -104,46 +101,45 @@ const RouteEntry* find_route_or_null(std::string_view path) {
 }
 
 std::string route_names() {
-  std::string names;
-  for (const RouteEntry& entry : kRoutes)
-    names += (names.empty() ? "" : ", ") + std::string(entry.path);
-  return names;
+  std::vector<std::string> names;
+  for (const RouteEntry& entry : kRoutes) names.emplace_back(entry.path);
+  return join_words(names, ", ", ", ");
 }
 
-AskedOf asked_of(const HttpRequest& request) {
-  const Route route = find_route_or_null(request.path)->route;
-  AskedOf asked;
-  asked.format = accepted_format(request.header("accept"), route);
+PendingRequest asked_of(const HttpRequest& request) {
+  PendingRequest asked{.route = find_route_or_null(request.path)->route};
   asked.question.name = "picture";
+  std::optional<std::string> format;
   MapQuestion maps;
   std::vector<std::string> patch;
+  const std::map<std::string, std::vector<std::string>*> lists{{"method", &maps.words.methods},
+                                                               {"layer", &maps.words.layers},
+                                                               {"head", &maps.words.heads},
+                                                               {"patch", &patch}};
+  const bool classifies = asked.route == Route::classify;
+  const bool explains = asked.route == Route::explain;
   for (const auto& parameter : request.query) {
     const auto [name, value] = without_set(parameter);
-    const bool explains = route == Route::explain;
     if (name == "name") {
       asked.question.name = value;
     } else if (name == "format") {
-      asked.format = value;
-    } else if ((name == "model" || name == "views") && route != Route::embed) {
-      (name == "model" ? asked.served.model : asked.served.views) = value;
-    } else if (name == "topk" && route == Route::classify) {
+      format = value;
+    } else if (name == "model" && (classifies || explains)) {
+      asked.served.model = value;
+    } else if (name == "views" && (classifies || explains)) {
+      asked.served.views = value;
+    } else if (name == "topk" && classifies) {
       asked.question.topk = parameter_number(name, value, 1);
-    } else if (name == "label_type" && route == Route::classify) {
+    } else if (name == "label_type" && classifies) {
       if (value != "name" && value != "id" && value != "index")
         refuse_parameter("expected one of name, id, index, found '" + value + "'", name);
       asked.label_type = parse_label_type(value);
     } else if (name == "topk" && explains) {
       maps.topk = parameter_number(name, value, 1);
-    } else if (name == "method" && explains) {
-      maps.words.methods = parameter_words(value);
-    } else if (name == "layer" && explains) {
-      maps.words.layers = parameter_words(value);
-    } else if (name == "head" && explains) {
-      maps.words.heads = parameter_words(value);
     } else if (name == "class" && explains) {
       maps.classes.push_back(value);
-    } else if (name == "patch" && explains) {
-      patch = parameter_words(value);
+    } else if (const auto list = lists.find(name); list != lists.end() && explains) {
+      *list->second = parameter_words(value);
     } else {
       const bool is_form = media_type(request.header("content-type")) == "multipart/form-data";
       refuse_parameter((name.empty() ? "a parameter of " + request.path + " has no name"
@@ -154,7 +150,7 @@ AskedOf asked_of(const HttpRequest& request) {
                        name.substr(0, 100));
     }
   }
-  check_format(asked.format, route);
+  asked.format = chosen_format(format, request.header("accept"), asked.route);
   const std::int64_t most_named = kMostClasses - maps.topk.value_or(0);
   if (std::ssize(maps.classes) > most_named)
     refuse_parameter("expected at most " + std::to_string(kMostClasses) + " classes of a picture",
@@ -171,10 +167,10 @@ AskedOf asked_of(const HttpRequest& request) {
     asked.question.patch = {parameter_number("layer", layers.front(), 0),
                             parameter_number("patch", patch[0], 0),
                             parameter_number("patch", patch[1], 0)};
-  } else if (route == Route::explain) {
+  } else if (explains) {
     asked.question.maps = std::move(maps);
   }
-  asked.question.embeds = route == Route::embed;
+  asked.question.embeds = asked.route == Route::embed;
   return asked;
 }
 
@@ -191,17 +187,9 @@ int status_of(ErrorCode code) {
   }
 }
 
-namespace {
-
-HttpResponse refused(int status, OrderedJson error) {
+HttpResponse error_response(int status, OrderedJson error) {
   const OrderedJson object{{"schema", 1}, {"error", std::move(error)}};
   return {.status = status, .body = json_text(object) + "\n"};
-}
-
-}  // namespace
-
-HttpResponse error_response(int status, std::string_view code, const std::string& message) {
-  return refused(status, {{"code", code}, {"message", message}});
 }
 
 HttpResponse error_response(const Error& error) {
@@ -215,7 +203,7 @@ HttpResponse error_response(const Error& error) {
   add("subject", error.subject());
   add("message", error_line(error, spelling));
   add("hint", spelled(error.hint(), spelling));
-  return refused(status_of(error.code()), std::move(object));
+  return error_response(status_of(error.code()), std::move(object));
 }
 
 }  // namespace hydrascope::app

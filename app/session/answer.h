@@ -1,14 +1,17 @@
-// The answer of a session about a picture, and what is asked.
+// A question about a picture, and its answer.
 #pragma once
 
 #include "app/maps/input_map.h"
-#include "app/maps/map_record.h"
+#include "app/pictures/inputs.h"
 #include "app/results/classify_record.h"
 #include "viz/heat/heat_map.h"
 
+#include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace hydrascope::app {
@@ -20,17 +23,27 @@ struct PatchQuestion {
   std::int64_t column = 0;
 };
 
-/// Asked of a picture that the model has seen; maps, embedding and patch are among those that
-/// the session was loaded for.
-struct Asking {
+/// Which maps of a picture: a part of what the service was opened for.
+struct MapQuestion {
+  MapWords words = {};                    ///< no words: all of that
+  std::vector<std::string> classes = {};  ///< as `visualize --class`
+  std::optional<std::int64_t> topk = {};  ///< as `visualize --topk`
+};
+
+/// Maps, embedding and patch are among those that the model was opened for.
+struct Question {
+  std::string name = {};            ///< what the records call the picture
+  std::filesystem::path file = {};  ///< where the picture is, unless it is
+  std::optional<PictureInMemory> picture = {};
   std::int64_t topk = 5;
-  std::vector<MapChoice> maps = {};
-  std::vector<std::int64_t> classes = {};  ///< that maps are made for, indices
-  bool embeds = false;
+  std::optional<MapQuestion> maps = {};
   std::optional<PatchQuestion> patch = {};
-  /// Called between the steps of the work, which it ends by an exception, with the layers of maps that are
-  /// done and all of them; may be empty.
-  std::function<void(std::int64_t done, std::int64_t all)> before_step = {};
+  bool embeds = false;
+  /// By then, or when `given_up` says that nobody waits any more, what is left of the work is not
+  /// begun: decoding, the batch, a layer of maps, a class of it. The answer is a failure.
+  std::optional<std::chrono::steady_clock::time_point> deadline = {};
+  /// Called on the service's threads, which it must not keep; may be empty.
+  std::function<bool()> given_up = {};
 };
 
 struct Answer {
@@ -38,8 +51,7 @@ struct Answer {
   ClassifyRecord record;
   /// (num_classes); of closer looks the logarithms of their probabilities.
   std::vector<float> logits;
-  std::vector<MapRecord> map_records;     ///< what `visualize` writes, without files
-  std::vector<InputMap> maps;             ///< the same maps
+  std::vector<InputMap> maps;
   std::optional<viz::HeatMap> patch_row;  ///< of the attention map, the heads' mean
   std::vector<float> embedding;           ///< (embed_dim): what the classifier's head is given
 };

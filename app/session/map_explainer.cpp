@@ -3,7 +3,7 @@
 #include "app/model/running_model.h"
 #include "app/run/assets.h"
 #include "app/run/usage_error.h"
-#include "app/session/explanation_threads.h"
+#include "model/inference/one_torch_thread.h"
 
 #include <ATen/ops/amax.h>
 #include <ATen/ops/zeros.h>
@@ -20,6 +20,7 @@ using model::explain::class_token_share;
 using model::explain::Explanation;
 using model::explain::memory_share;
 using model::explain::Request;
+using model::inference::OneTorchThread;
 
 Request request_for(const MapChoice& choice, std::int64_t class_index,
                     model::explain::MaplessLayers mapless) {
@@ -95,13 +96,13 @@ model::TokenGrid MapExplainer::grid_of(const image::TransformPlan& plan) const {
 
 viz::HeatMap MapExplainer::patch_row(const PipelineResult& result, std::int64_t layer,
                                      std::int64_t row, std::int64_t column) {
-  const ExplanationThreads threads(result.tokens.size(0) * result.tokens.size(1));
+  const OneTorchThread one(has_few_tokens(result.tokens.size(0) * result.tokens.size(1)));
   return heat_map(explainer_.patch_row(result.tokens, grid_of(result.plan), layer, row, column));
 }
 
 look::AttentionMap MapExplainer::attention(const PipelineResult& result) {
   const model::TokenGrid grid = grid_of(result.plan);
-  const ExplanationThreads threads(result.tokens.size(0) * result.tokens.size(1));
+  const OneTorchThread one(has_few_tokens(result.tokens.size(0) * result.tokens.size(1)));
   at::Tensor sum = at::zeros({grid.rows, grid.columns}, at::kDouble);
   for (const Explanation& layer :
        explainer_.explain(result.tokens, grid, requests_of_looks(config_.depth)))
@@ -113,7 +114,7 @@ look::AttentionMap MapExplainer::attention(const PipelineResult& result) {
 }
 
 at::Tensor MapExplainer::patch_tokens(const PipelineResult& result) {
-  const ExplanationThreads threads(result.tokens.size(0) * result.tokens.size(1));
+  const OneTorchThread one(has_few_tokens(result.tokens.size(0) * result.tokens.size(1)));
   return explainer_.patch_tokens(result.tokens, grid_of(result.plan));
 }
 
@@ -144,7 +145,7 @@ std::vector<InputMap> MapExplainer::explain(const PipelineResult& result,
       if (same == requests.end()) requests.push_back(request);
     }
   }
-  const ExplanationThreads threads(result.tokens.size(0) * result.tokens.size(1));
+  const OneTorchThread one(has_few_tokens(result.tokens.size(0) * result.tokens.size(1)));
   const std::vector<Explanation> explanations =
       explainer_.explain(result.tokens, grid_of(result.plan), requests, before_step);
   std::vector<InputMap> maps;

@@ -34,6 +34,12 @@ struct TracedFor {
 /// class token's attention.
 void require_attention(const model::VitConfig& config, const std::string& name);
 
+/// Whether one thread explains so many tokens of all layers: that takes little time, and threads that wait for each
+/// other's small products keep the processors from those that draw and decode, and from other programs.
+constexpr bool has_few_tokens(std::int64_t tokens_of_all_layers) {
+  return tokens_of_all_layers < 20'000;
+}
+
 class MapExplainer {
  public:
   /// The blocks whose incoming tokens the classifier must trace.

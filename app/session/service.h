@@ -4,12 +4,10 @@
 #pragma once
 
 #include "app/options/requests.h"
-#include "app/pictures/inputs.h"
 #include "app/session/answer.h"
 #include "model/config/config.h"
 #include "model/image/labels.h"
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -35,36 +33,6 @@ struct ServiceRequest : PicturesRequest {  ///< its words and its output play no
 /// perhaps those of maps, which are asked for where `wants_maps`. Throws Error(invalid_argument).
 ServiceRequest service_request(const ParsedOptions& options, bool wants_maps);
 
-/// Which maps of a picture: a part of what the service was opened for.
-struct MapQuestion {
-  MapWords words = {};                    ///< no words: all of that
-  std::vector<std::string> classes = {};  ///< as `visualize --class`
-  std::optional<std::int64_t> topk = {};  ///< as `visualize --topk`
-};
-
-struct Question {
-  std::string name = {};            ///< what the records call the picture
-  std::filesystem::path file = {};  ///< where the picture is, unless it is
-  std::optional<PictureInMemory> picture = {};
-  std::int64_t topk = 5;
-  std::optional<MapQuestion> maps = {};
-  std::optional<PatchQuestion> patch = {};  ///< where the model was opened for maps
-  bool embeds = false;
-  /// By then, or when `given_up` says that nobody waits any more, what is left of the work is not
-  /// begun: decoding, the batch, a layer of maps, a class of it. The answer is a failure.
-  std::optional<std::chrono::steady_clock::time_point> deadline = {};
-  /// Called on the service's threads, which it must not keep; may be empty.
-  std::function<bool()> given_up = {};
-};
-
-/// Since the service was opened.
-struct ServiceCounts {
-  std::int64_t unanswered = 0;  ///< at the moment, those that are being worked on included
-  std::int64_t answered = 0;    ///< failures included
-  std::int64_t failed = 0;
-  double model_seconds = 0;  ///< of the records
-};
-
 /// The way of the work at hand through the model's layers: a batch's, then the way of a picture's maps. 0 of 0 while
 /// there is none.
 struct LayersDone {
@@ -87,9 +55,8 @@ class Service {
   /// was not opened for, a class that there is not. A fault of the model is in the answers of
   /// the pictures that it was at work on.
   std::future<Answer> ask(Question question);
-  /// The same without waiting: nothing where there is no place. `done` is called once, on the
-  /// service's thread, which it must not keep and into which it must not throw.
-  bool try_ask(Question question, std::function<void(Answer)> done);
+  /// The same; `done` is called once, on the service's thread, which it must not keep and into which it must not throw.
+  void ask(Question question, std::function<void(Answer)> done);
 
   [[nodiscard]] const std::string& model_name() const noexcept;
   [[nodiscard]] const model::VitConfig& config() const noexcept;
@@ -109,7 +76,8 @@ class Service {
   [[nodiscard]] std::vector<std::string> notes() const;
   /// Pictures of the model's own size that are classified together.
   [[nodiscard]] std::int64_t batch_size() const;
-  [[nodiscard]] ServiceCounts counts() const;
+  /// Questions that have no answer yet, those that are being worked on included.
+  [[nodiscard]] std::int64_t unanswered() const;
   [[nodiscard]] LayersDone layers_done() const;
 
  private:

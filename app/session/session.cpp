@@ -1,6 +1,5 @@
 #include "app/session/session.h"
 
-#include "app/model/auto_precision.h"
 #include "app/model/model_metadata.h"
 #include "app/model/resolve_labels.h"
 #include "app/model/running_model.h"
@@ -23,24 +22,13 @@
 namespace hydrascope::app {
 namespace {
 
-/// `attn` and `attn_opt` of the other model's request were given as `against_attn` and `against_attn_opt`.
-ModelSource open_other_model(const ModelRequest& request) {
+/// The model of a request whose errors are about what `about` makes of them.
+ModelSource open_as(const ModelRequest& request,
+                    const std::function<std::string(const Error&)>& about) {
   try {
     return open_model(request);
   } catch (const Error& error) {
-    if (!error.field().starts_with("attn")) throw;
-    throw Error(error.code(), error.what(), "`against_" + error.field() + "` " + error.subject(),
-                error.hint(), error.where());
-  }
-}
-
-/// The model `word` was given as `look_model`.
-ModelSource open_look_model(const std::string& word) {
-  try {
-    return open_model({.word = word});
-  } catch (const Error& error) {
-    throw Error(error.code(), error.what(), "`look_model` " + error.subject(), error.hint(),
-                error.where());
+    throw Error(error.code(), error.what(), about(error), error.hint(), error.where());
   }
 }
 
@@ -113,7 +101,9 @@ void Session::add_second_model(const TransformRequest& transform) {
   std::shared_ptr<const ModelSource> source = source_;
   std::string word = transform.look_model;
   if (word.empty() && is_bundled_model(source->weights.file())) word = kDefaultModel;
-  if (!word.empty()) source = std::make_shared<const ModelSource>(open_look_model(word));
+  if (!word.empty())
+    source = std::make_shared<const ModelSource>(open_as(
+        {.word = word}, [](const Error& error) { return "`look_model` " + error.subject(); }));
   require_same_classes(*source_, *source, "`look_model`");
   TransformRequest of_looks;
   of_looks.interpolation = transform.interpolation;
@@ -146,7 +136,10 @@ Session::Session(std::shared_ptr<const ModelSource> source, ResolvedTransform tr
 std::unique_ptr<Session> Session::open_against(const ModelRequest& model,
                                                const TransformRequest& transform, RunRequest run,
                                                Session& first) {
-  ModelSource source = open_other_model(model);
+  ModelSource source = open_as(model, [](const Error& error) {
+    const bool is_attn = error.field().starts_with("attn");
+    return is_attn ? "`against_" + error.field() + "` " + error.subject() : error.about();
+  });
   require_same_classes(first.source(), source, "`against`");
   auto other = of(std::move(source), transform, std::move(run), first.console_);
   other->labels_ = first.labels_;
@@ -280,7 +273,9 @@ ClassifyRecord Session::record(const PipelineResult& result, std::int64_t topk) 
   return record;
 }
 
-Answer Session::answer(const PipelineResult& result, const Asking& asked) {
+Answer Session::answer(const PipelineResult& result, const Question& asked,
+                       std::span<const MapChoice> maps, std::span<const std::int64_t> classes,
+                       const model::explain::BeforeStep& before_step) {
   Answer answer;
   Session& seer = session_of(result);
   answer.record = seer.record(result, asked.topk);
@@ -288,7 +283,21 @@ Answer Session::answer(const PipelineResult& result, const Asking& asked) {
   try {
     answer.logits = numbers_of(result.logits);
     if (asked.embeds) answer.embedding = numbers_of(embedding(result));
-    seer.explain(result, asked, answer);
+    if (before_step && (asked.patch || !maps.empty())) before_step(0, 0);
+    if (const auto& patch = asked.patch)
+      answer.patch_row =
+          seer.explainer_->patch_row(result, patch->layer, patch->row, patch->column);
+    if (maps.empty()) return answer;
+    std::vector<MapChoice> known;  // of small pictures perhaps fewer
+    std::ranges::copy_if(maps, std::back_inserter(known), [&](const MapChoice& map) {
+      return std::ranges::find(seer.explained_.maps, map) != seer.explained_.maps.end();
+    });
+    if (known.empty())
+      throw Error(ErrorCode::failed,
+                  seer.source_->name + ", which sees small pictures, has no such map");
+    answer.maps = seer.explainer_->explain(result, chosen_classes(result, classes, seer.labels()),
+                                           known, before_step);
+    for (InputMap& map : answer.maps) map.thing = answer.record.thing;
   } catch (...) {
     fail(answer.record, as_error(std::current_exception()));
   }
@@ -304,26 +313,6 @@ at::Tensor Session::embedding(const PipelineResult& result) {
   const PipelineResult whole = look_at(picture, second_->engine(), as_embed);
   if (whole.error) throw Error(*whole.error, whole.message);
   return whole.features;
-}
-
-void Session::explain(const PipelineResult& result, const Asking& asked, Answer& answer) {
-  if (asked.maps.empty() && !asked.patch) return;
-  if (asked.before_step) asked.before_step(0, 0);
-  if (const auto& patch = asked.patch)
-    answer.patch_row = explainer_->patch_row(result, patch->layer, patch->row, patch->column);
-  if (asked.maps.empty()) return;  // a session without maps has no explainer
-  std::vector<MapChoice> maps;     // of small pictures perhaps fewer
-  std::ranges::copy_if(asked.maps, std::back_inserter(maps), [this](const MapChoice& map) {
-    return std::ranges::find(explained_.maps, map) != explained_.maps.end();
-  });
-  if (maps.empty())
-    throw Error(ErrorCode::failed, source_->name + ", which sees small pictures, has no such map");
-  answer.maps = explainer_->explain(result, chosen_classes(result, asked.classes, labels()), maps,
-                                    asked.before_step);
-  for (InputMap& map : answer.maps) map.thing = answer.record.thing;
-  MapRecord facts;
-  static_cast<InputRecord&>(facts) = answer.record;
-  for (const InputMap& map : answer.maps) answer.map_records.push_back(record_of(facts, map));
 }
 
 }  // namespace hydrascope::app

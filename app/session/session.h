@@ -17,6 +17,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -100,16 +101,18 @@ class Session {
 
   /// The record of a result, with the `topk` best classes.
   ClassifyRecord record(const PipelineResult& result, std::int64_t topk);
-  /// The record and all that is asked, for a result of this session. A failure is the record's
-  /// error.
-  Answer answer(const PipelineResult& result, const Asking& asked);
+  /// The record and all that is asked, with `maps` of `classes` (indices), for a result of this session. A failure is
+  /// the record's error. `before_step` is called between the steps of the work, which it ends by an exception; it may be
+  /// empty.
+  Answer answer(const PipelineResult& result, const Question& asked,
+                std::span<const MapChoice> maps, std::span<const std::int64_t> classes,
+                const model::explain::BeforeStep& before_step = {});
   /// `MapExplainer::patch_tokens`.
   at::Tensor patch_tokens(const PipelineResult& result) { return explainer_->patch_tokens(result); }
 
  private:
   Session(std::shared_ptr<const ModelSource> source, ResolvedTransform transform, RunRequest run,
           Console console);
-  void explain(const PipelineResult& result, const Asking& asked, Answer& answer);
   at::Tensor embedding(const PipelineResult& result);
   /// The session whose model saw the picture.
   Session& session_of(const PipelineResult& result);

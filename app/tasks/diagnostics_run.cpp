@@ -4,10 +4,11 @@
 #include "app/model/running_model.h"
 #include "app/run/progress.h"
 #include "app/run/terminal_text.h"
-#include "app/session/explanation_threads.h"
+#include "app/session/map_explainer.h"
 #include "kernels/error.h"
 #include "model/device.h"
 #include "model/explain/diagnostics.h"
+#include "model/inference/one_torch_thread.h"
 #include "model/vision_transformer.h"
 
 #include <ATen/ops/zeros.h>
@@ -95,8 +96,8 @@ DiagnosticsReport run_diagnostics(Session& session, const Session* reference, La
     try {
       if (result.error) throw Error(*result.error, result.message);
       const image::Size& size = result.model_size;
-      const ExplanationThreads threads(source.config.depth *
-                                       none.num_tokens(size.height, size.width));
+      const model::inference::OneTorchThread one(
+          has_few_tokens(source.config.depth * none.num_tokens(size.height, size.width)));
       diagnostics.add(result.tensor);
     } catch (const Error& error) {
       ++report.failed;

@@ -171,8 +171,8 @@ std::vector<Gallery> Evaluation::surest_errors(const image::Labels& labels) cons
     drawing = [&](image::Picture& picture, const viz::Canvas& shrunk, const ScoredPicture& error) {
       std::vector<viz::Canvas> drawn;
       if (seconds_since(begin) > kMostSeconds) return drawn;
-      const Answer answer = explainer->answer(
-          explainer->look(picture), {.maps = maps, .classes = {error.target, error.predicted}});
+      const Answer answer = explainer->answer(explainer->look(picture), {}, maps,
+                                              std::array{error.target, error.predicted});
       const FigureOptions figure;
       for (const InputMap& map : answer.maps)
         drawn.push_back(draw_figure(shrunk, std::array{shown_map(map, figure)}, figure));

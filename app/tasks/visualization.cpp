@@ -19,10 +19,8 @@ constexpr double kUsualFramesPerSecond = 25;  // where the container does not sa
 ModelAnswer answer_of(Session& session, const PipelineResult& result,
                       const std::vector<std::int64_t>& classes, std::int64_t topk,
                       const model::explain::BeforeStep& before_step = {}) {
-  Answer answer = session.answer(result, {.topk = topk,
-                                          .maps = session.explained().maps,
-                                          .classes = classes,
-                                          .before_step = before_step});
+  Answer answer =
+      session.answer(result, {.topk = topk}, session.explained().maps, classes, before_step);
   if (answer.record.error) throw Error(*answer.record.error, answer.record.message);
   return {std::move(answer.record), std::move(answer.maps)};
 }

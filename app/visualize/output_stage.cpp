@@ -1,6 +1,5 @@
 #include "app/visualize/output_stage.h"
 
-#include "app/maps/explained_record.h"
 #include "app/pictures/inputs.h"
 #include "app/results/npy_file.h"
 #include "app/run/console.h"

@@ -1,4 +1,4 @@
-#include "app/http/body_kind.h"
+#include "app/http/http_text.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

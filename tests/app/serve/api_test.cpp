@@ -61,7 +61,7 @@ class ModelShelfTest : public ::testing::Test {
       static const std::string kPicture = hydrascope::testing::ppm(20, 20);
       Question question{.name = "picture"};
       question.picture = PictureInMemory{.encoded = std::as_bytes(std::span(kPicture))};
-      service.try_ask(std::move(question), [said](const Answer& answer) {
+      service.ask(std::move(question), [said](const Answer& answer) {
         said->set_value(answer.record.error ? answer.record.message : "answered");
       });
     };

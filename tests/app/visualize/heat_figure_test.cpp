@@ -42,10 +42,11 @@ TEST(InputMapTest, Names) {
 
 TEST(InputMapTest, NotesAreJoinedAndRulesGathered) {
   InputMap map = input_map(Method::rollout, {0, 1, 2, 3}, false);
-  EXPECT_EQ(note_of(map), "");
+  EXPECT_EQ(record_of(MapRecord(), map).note, "");
   map.note = "approximate";
   map.rules = {"softmax map", "softmax map", "skipped"};
-  EXPECT_EQ(note_of(map), "approximate; layers 0-1 softmax map, layer 2 skipped");
+  EXPECT_EQ(record_of(MapRecord(), map).note,
+            "approximate; layers 0-1 softmax map, layer 2 skipped");
 }
 
 TEST(ShownMapTest, TwoSignsAreShownAroundZero) {

@@ -44,7 +44,7 @@ TEST(FigureOptionsTest, WhatDoesNotExist) {
   EXPECT_ERROR(figure({"--cmap", "jet"}), invalid_argument, "`cmap`");
   EXPECT_ERROR(figure({"--cmap", "virdis"}), invalid_argument, "viridis");
   EXPECT_ERROR(figure({"--alpha", "2"}), invalid_argument, "`alpha`");
-  EXPECT_ERROR(figure({"--no-fade"}), invalid_argument, "no-fade");
+  EXPECT_ERROR(figure({"--no-fade"}), invalid_argument, "no_fade");
 }
 
 TEST(MapWordsTest, ListsAreSplitAndDefaultsAreWords) {
