@@ -70,12 +70,4 @@ void set_rows(Rows& rows, const at::Tensor& x) {
   }
 }
 
-/// q (B, H, N, w), k (B, H, N, w), v (B, H, N, d) of one floating dtype and one device, w = d if
-/// `one_width`; else an error that names `op`. Sizes may be symbols.
-void check_tokens(const char* op, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                  bool one_width);
-
-/// An error that names `op` unless 0 <= num_prefix <= N.
-void check_prefix(const char* op, const at::Tensor& k, std::int64_t num_prefix);
-
 }  // namespace hydrascope::model::ops

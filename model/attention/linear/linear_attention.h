@@ -1,24 +1,16 @@
 // Linear attention for any feature map (Katharopoulos et al. 2020, arXiv 2006.16236, equations
-// 4-6): the operator of model/ops/linear_attention.h if the kernels know the map, else its
-// formula. A_ij = w_j (phi(q_i) . phi(k_j)) / m_i, with the map's own token weights w.
+// 4-6): the sums of model/ops/linear_attention.h behind the map's network. A_ij = w_j (phi(q_i) . phi(k_j)) / m_i, with the map's own token weights w.
 #pragma once
 
 #include "model/attention/linear/feature_map.h"
-#include "model/ops/linear_formula.h"
+#include "model/ops/linear_attention.h"
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 
 namespace hydrascope::model {
 
 struct MixerState;
-
-using kernels::linear_attention::Normaliser;
-
-/// The kernels' rule of a map; nothing if kernels do not know the map or the normaliser.
-std::optional<kernels::linear_attention::Rule> kernel_rule(const FeatureMap& map,
-                                                           const Normaliser& normaliser);
 
 /// q, k, v (B, H, N, d) -> y (B, H, N, d) in v's dtype. Time O(N F d), memory O(N d + F d) forward
 /// and backward. Trained in bfloat16 on the CPU, maps with bounded features (`bounded_features`)
