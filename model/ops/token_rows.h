@@ -51,12 +51,6 @@ at::Tensor empty_token_rows(const at::Tensor& x);
 /// Elements from token to token of a tensor that has token rows.
 std::int64_t token_stride(const at::Tensor& x);
 
-/// The address of image `image`'s first token.
-template <class T>
-const T* tokens_of(const at::Tensor& x, std::int64_t image) {
-  return static_cast<const T*>(x.const_data_ptr()) + image * x.stride(0);
-}
-
 /// Sets a kernel's description of x: {data, elements between tokens, elements between images}.
 template <class Rows>
 void set_rows(Rows& rows, const at::Tensor& x) {

@@ -8,28 +8,9 @@
 #include <vector>
 
 namespace hydrascope::model {
-namespace {
 
 using at::Tensor;
 using ops::LinearSums;
-
-/// The reference in the type of its inputs: y of features a and b (B, H, N, F) by plain operations
-/// that autograd differentiates. z is summed in at least float32; it and S are rounded to the inputs'
-/// type before they meet the queries. `denominator`: m of a.z (B, H, N, 1), or undefined.
-template <class Denominator>
-Tensor attend_features(const Tensor& a, const Tensor& b, const Tensor& v,
-                       const Denominator& denominator) {
-  const Tensor s = b.transpose(-2, -1).matmul(v);
-  const Tensor z = b.sum(2, /*keepdim=*/false, compute_type(b)).unsqueeze(-1);
-  // One product for numerators and denominators.
-  const Tensor products = a.matmul(at::cat({s, z.to(s.scalar_type())}, -1));
-  const std::int64_t columns = v.size(3);
-  const Tensor numerators = products.narrow(-1, 0, columns);
-  const Tensor m = denominator(to_compute_type(products.narrow(-1, columns, 1)));
-  return m.defined() ? numerators / m : numerators;
-}
-
-}  // namespace
 
 Tensor linear_attention(const FeatureMapPtr& map, const Tensor& q, const Tensor& k, const Tensor& v,
                         const TokenGrid& grid, const Normaliser& normaliser) {
@@ -40,9 +21,13 @@ Tensor linear_attention(const FeatureMapPtr& map, const Tensor& q, const Tensor&
     // The closed form's backward passes over the features many times in float32, which takes a fifth of
     // a training step of DeiT-Tiny. Features with a bound need no maxima.
     if (const Tensor a = bounded_features(rule->feature, u_q); a.defined()) {
-      const auto added_eps = [&](const Tensor& az) { return az + normaliser.eps; };
-      return attend_features(a, bounded_features(rule->feature, u_k), v, added_eps)
-          .to(v.scalar_type());
+      const Tensor b = bounded_features(rule->feature, u_k);
+      const Tensor s = b.transpose(-2, -1).matmul(v);
+      const Tensor z = b.sum(2, /*keepdim=*/false, compute_type(b)).unsqueeze(-1);
+      // One product for numerators and denominators.
+      const Tensor products = a.matmul(at::cat({s, z.to(s.scalar_type())}, -1));
+      const Tensor m = to_compute_type(products.narrow(-1, v.size(3), 1)) + normaliser.eps;
+      return (products.narrow(-1, 0, v.size(3)) / m).to(v.scalar_type());
     }
   }
   // The kernels' maps know their gradients in closed form.
@@ -54,23 +39,8 @@ Tensor linear_attention(const FeatureMapPtr& map, const Tensor& q, const Tensor&
 
 Tensor linear_attention_reference(const FeatureMapPtr& map, const Tensor& q, const Tensor& k,
                                   const Tensor& v, const TokenGrid& grid,
-                                  const Normaliser& normaliser) {
-  const LinearSums formula(map, normaliser, grid);
-  const auto values = [&](const Tensor& x, Side side) {
-    return formula.values(map->network(to_compute_type(x), side), side, 0);
-  };
-  const Tensor of_keys = values(k, Side::key);
-  const Tensor maximum = formula.maximum(of_keys);
-  const Tensor b = formula.key_features(of_keys, maximum, 0);
-  const Tensor a = formula.query_features(values(q, Side::query), maximum);
-  const auto denominator = [&](const Tensor& az) { return formula.denominator(az); };
-  return attend_features(a, b, to_compute_type(v), denominator).to(v.scalar_type());
-}
-
-Tensor linear_attention_by_state(const FeatureMapPtr& map, const Tensor& q, const Tensor& k,
-                                 const Tensor& v, const TokenGrid& grid,
-                                 const Normaliser& normaliser,
-                                 const std::function<void(MixerState&)>& change) {
+                                  const Normaliser& normaliser,
+                                  const std::function<void(MixerState&)>& change) {
   const LinearSums formula(map, normaliser, grid);
   const auto values = [&](const Tensor& x, Side side) {
     return formula.values(map->network(to_compute_type(x), side), side, 0);
@@ -81,7 +51,7 @@ Tensor linear_attention_by_state(const FeatureMapPtr& map, const Tensor& q, cons
   const Tensor s = b.transpose(-2, -1).matmul(to_compute_type(v));
   MixerState state{at::cat({s, b.sum(2).unsqueeze(-1)}, -1), {}};
   if (maximum.defined()) state.logarithm = maximum.unsqueeze(-1);
-  change(state);
+  if (change) change(state);
   const Tensor common = maximum.defined() ? state.logarithm.squeeze(-1) : Tensor();
   const Tensor products =
       formula.query_features(values(q, Side::query), common).matmul(state.values);

@@ -22,17 +22,13 @@ at::Tensor linear_attention(const FeatureMapPtr& map, const at::Tensor& q, const
                             const at::Tensor& v, const TokenGrid& grid,
                             const Normaliser& normaliser);
 
-/// The same function in plain operations that autograd differentiates; stores N F features.
+/// The same function in plain operations that autograd differentiates; stores N F features. `change`
+/// may change the sums before queries read them: S with z as its last column, (B, H, F, d + 1), and for
+/// maps in logarithms M (B, H, F, 1).
 at::Tensor linear_attention_reference(const FeatureMapPtr& map, const at::Tensor& q,
                                       const at::Tensor& k, const at::Tensor& v,
-                                      const TokenGrid& grid, const Normaliser& normaliser);
-
-/// `linear_attention_reference` where `change` changes the sums before queries read them: S with z as
-/// its last column, (B, H, F, d + 1), and for maps in logarithms M (B, H, F, 1).
-at::Tensor linear_attention_by_state(const FeatureMapPtr& map, const at::Tensor& q,
-                                     const at::Tensor& k, const at::Tensor& v,
-                                     const TokenGrid& grid, const Normaliser& normaliser,
-                                     const std::function<void(MixerState&)>& change);
+                                      const TokenGrid& grid, const Normaliser& normaliser,
+                                      const std::function<void(MixerState&)>& change = {});
 
 /// Rows first .. first + count of A: (B, H, count, N), by operations that autograd differentiates.
 at::Tensor linear_attention_rows(const FeatureMapPtr& map, const at::Tensor& q, const at::Tensor& k,
