@@ -5,6 +5,7 @@
 
 #include "model/attention/token_grid.h"
 #include "model/registry/attention_spec.h"
+#include "model/registry/catalogue.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -119,21 +120,31 @@ struct MechanismEntry {
   std::function<std::unique_ptr<TokenMixer>(const TokenMixerArguments&)> make = {};
 };
 
+Catalogue<MechanismEntry>& mechanism_catalogue();
+using MechanismRegistration = Registration<MechanismEntry, mechanism_catalogue>;
+
 /// All entries, sorted by name.
-const std::vector<const MechanismEntry*>& mechanisms();
-
+inline const std::vector<const MechanismEntry*>& mechanisms() {
+  return mechanism_catalogue().all();
+}
 /// By name or alias; nullptr when there is none.
-const MechanismEntry* find_mechanism_or_null(std::string_view name_or_alias);
-
+inline const MechanismEntry* find_mechanism_or_null(std::string_view name_or_alias) {
+  return mechanism_catalogue().find_or_null(name_or_alias);
+}
 /// By name or alias; throws Error(invalid_argument) that lists the entries. `subject`: the field
 /// with the name.
-const MechanismEntry& find_mechanism(std::string_view name_or_alias,
-                                     const std::string& subject = "`attn`");
+inline const MechanismEntry& find_mechanism(std::string_view name_or_alias,
+                                            const std::string& subject = "`attn`") {
+  return mechanism_catalogue().find(name_or_alias, subject);
+}
 
 /// Throws Error(invalid_argument) when `entry` has no option `key` or does not take `value`; the
 /// message names `subject`.
 void check_option(const MechanismEntry& entry, std::string_view key, std::string_view value,
                   const std::string& subject);
+/// The same for an entry of another kind, by its name and options.
+void check_option(const std::string& entry, const std::vector<MechanismOption>& options,
+                  std::string_view key, std::string_view value, const std::string& subject);
 
 // Options of the usual kinds. A mechanism makes one object of each, lists it in its entry and reads
 // a layer's value by calling it, so a key is spelt once.
@@ -197,12 +208,5 @@ Option of_stored_tensors(Option option) {
 }
 /// "exp|softmax2" or "1 to 8": the values of the option.
 std::string describe_values(const MechanismOption& option);
-
-/// Static objects of this type fill the registry; a second entry of a name or alias stops the
-/// program's start with Error(internal).
-class MechanismRegistration {
- public:
-  explicit MechanismRegistration(MechanismEntry entry);
-};
 
 }  // namespace hydrascope::model

@@ -2,19 +2,12 @@
 
 #include "kernels/error.h"
 #include "model/config/config.h"
-#include "model/registry/catalogue.h"
 #include "model/registry/layer_choices.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace hydrascope::model {
 namespace {
-
-Catalogue<MemoryEntry>& all_memories() {
-  static Catalogue<MemoryEntry> entries("memory", kNoMemory);
-  return entries;
-}
 
 constexpr const char* kMemoryField = "`memory`";
 constexpr const char* kMemoryOptionsField = "`memory_opt`";
@@ -22,7 +15,7 @@ constexpr const char* kMemoryOptionsField = "`memory_opt`";
 void check_memory_option(const std::string& name, std::string_view key, std::string_view value,
                          const std::string& subject) {
   const MemoryEntry& entry = find_memory(name, subject);
-  check_option(MechanismEntry{.name = entry.name, .options = entry.options}, key, value, subject);
+  check_option(entry.name, entry.options, key, value, subject);
 }
 
 const LayerChoices<MemorySpec>& memory_choices() {
@@ -58,12 +51,9 @@ std::string why_no_memory(const MemoryEntry& entry, std::int64_t layer, const Vi
 
 }  // namespace
 
-const std::vector<const MemoryEntry*>& memories() { return all_memories().all(); }
-const MemoryEntry* find_memory_or_null(std::string_view name) {
-  return all_memories().find_or_null(name);
-}
-const MemoryEntry& find_memory(std::string_view name_or_alias, const std::string& subject) {
-  return all_memories().find(name_or_alias, subject);
+Catalogue<MemoryEntry>& memory_catalogue() {
+  static Catalogue<MemoryEntry> entries("memory", kNoMemory);
+  return entries;
 }
 
 MechanismOptions memory_options(const MemorySpec& spec) {
@@ -102,7 +92,5 @@ std::string to_text(const std::vector<MemorySpec>& layers) {
   for (const auto& [key, value] : memory_choices().values(layers)) text += " " + key + "=" + value;
   return text;
 }
-
-MemoryRegistration::MemoryRegistration(MemoryEntry entry) { all_memories().add(std::move(entry)); }
 
 }  // namespace hydrascope::model

@@ -1,17 +1,9 @@
 #include "model/registry/positions.h"
 
-#include "model/registry/catalogue.h"
 #include "model/registry/layer_choices.h"
-
-#include <utility>
 
 namespace hydrascope::model {
 namespace {
-
-Catalogue<PositionEntry>& rules() {
-  static Catalogue<PositionEntry> entries("position rule", kNoRule);
-  return entries;
-}
 
 constexpr const char* kOptionsField = "`rel_pos_opt`";
 
@@ -29,7 +21,7 @@ const LayerChoices<PositionSpec>& rule_choices() {
       },
       [](const std::string& name, std::string_view key, std::string_view value,
          const std::string& subject) {
-        check_option(find_position_rule(name, subject), key, value, subject);
+        check_option(name, find_position_rule(name, subject).options, key, value, subject);
       },
       position_options};
   return of_rules;
@@ -37,24 +29,15 @@ const LayerChoices<PositionSpec>& rule_choices() {
 
 }  // namespace
 
-const std::vector<const PositionEntry*>& position_rules() { return rules().all(); }
-const PositionEntry* find_position_rule_or_null(std::string_view name) {
-  return rules().find_or_null(name);
-}
-const PositionEntry& find_position_rule(std::string_view name_or_alias,
-                                        const std::string& subject) {
-  return rules().find(name_or_alias, subject);
-}
-
-void check_option(const PositionEntry& entry, std::string_view key, std::string_view value,
-                  const std::string& subject) {
-  const MechanismEntry declared{.name = entry.name, .options = entry.options};
-  check_option(declared, key, value, subject);
+Catalogue<PositionEntry>& position_catalogue() {
+  static Catalogue<PositionEntry> entries("position rule", kNoRule);
+  return entries;
 }
 
 MechanismOptions position_options(const PositionSpec& spec) {
   const PositionEntry& entry = find_position_rule(spec.rule);
-  for (const auto& [key, value] : spec.options) check_option(entry, key, value, kOptionsField);
+  for (const auto& [key, value] : spec.options)
+    check_option(entry.name, entry.options, key, value, kOptionsField);
   return {entry.options, spec.options};
 }
 
@@ -74,7 +57,5 @@ std::vector<PositionSpec> with_all_options(std::vector<PositionSpec> layers) {
     if (layer.rule != kNoRule) layer.options = position_options(layer).all();
   return layers;
 }
-
-PositionRegistration::PositionRegistration(PositionEntry entry) { rules().add(std::move(entry)); }
 
 }  // namespace hydrascope::model
