@@ -163,7 +163,7 @@ void validate_positions(const VitConfig& config) {
     }
     const PositionEntry& entry = find_position_rule(layer.rule);
     for (const auto& [key, value] : layer.options)
-      check_option(entry.name, entry.options, key, value, "model configuration: rel_pos");
+      check_option(entry, key, value, "model configuration: rel_pos");
     const std::string of_layer = " in layer " + std::to_string(index);
     const MechanismEntry& mechanism = find_mechanism(config.attention_of(index).mechanism);
     if (!mechanism.takes_positions) {

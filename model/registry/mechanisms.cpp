@@ -86,20 +86,8 @@ void check_option(const std::string& entry, const std::vector<MechanismOption>& 
       subject);
 }
 
-MechanismOptions::MechanismOptions(const AttentionSpec& spec) {
-  const MechanismEntry& entry = find_mechanism(spec.mechanism);
-  for (const MechanismOption& option : entry.options) values_[option.key] = option.default_value;
-  for (const auto& [key, value] : spec.options) {
-    check_option(entry, key, value, "`attn_opt`");
-    if (values_.contains(key)) values_[key] = value;
-  }
-}
-
-MechanismOptions::MechanismOptions(const std::vector<MechanismOption>& declared,
-                                   const std::map<std::string, std::string>& chosen) {
-  for (const MechanismOption& option : declared) values_[option.key] = option.default_value;
-  for (const auto& [key, value] : chosen) values_.at(key) = value;
-}
+MechanismOptions::MechanismOptions(const AttentionSpec& spec)
+    : MechanismOptions(find_mechanism(spec.mechanism), spec.options, "`attn_opt`") {}
 
 const std::string& MechanismOptions::text(const std::string& key) const {
   const auto found = values_.find(key);

@@ -72,9 +72,16 @@ class MechanismOptions {
  public:
   /// Throws what `check_option` throws.
   MechanismOptions(const AttentionSpec& spec);  // NOLINT(google-explicit-constructor)
-  /// `chosen`, which has been checked, over the defaults of `declared`.
-  MechanismOptions(const std::vector<MechanismOption>& declared,
-                   const std::map<std::string, std::string>& chosen);
+  /// `chosen` over the defaults of an entry of any kind. Throws what `check_option` throws.
+  template <class Entry>
+  MechanismOptions(const Entry& entry, const std::map<std::string, std::string>& chosen,
+                   const std::string& subject) {
+    for (const MechanismOption& option : entry.options) values_[option.key] = option.default_value;
+    for (const auto& [key, value] : chosen) {
+      check_option(entry, key, value, subject);
+      if (values_.contains(key)) values_[key] = value;
+    }
+  }
   [[nodiscard]] const std::string& text(const std::string& key) const;
   [[nodiscard]] double number(const std::string& key) const;
   [[nodiscard]] bool on(const std::string& key) const { return text(key) == "on"; }
@@ -142,9 +149,14 @@ inline const MechanismEntry& find_mechanism(std::string_view name_or_alias,
 /// message names `subject`.
 void check_option(const MechanismEntry& entry, std::string_view key, std::string_view value,
                   const std::string& subject);
-/// The same for an entry of another kind, by its name and options.
 void check_option(const std::string& entry, const std::vector<MechanismOption>& options,
                   std::string_view key, std::string_view value, const std::string& subject);
+/// The same for an entry of another kind.
+template <class Entry>
+void check_option(const Entry& entry, std::string_view key, std::string_view value,
+                  const std::string& subject) {
+  check_option(entry.name, entry.options, key, value, subject);
+}
 
 // Options of the usual kinds. A mechanism makes one object of each, lists it in its entry and reads
 // a layer's value by calling it, so a key is spelt once.

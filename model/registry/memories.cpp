@@ -10,28 +10,17 @@ namespace hydrascope::model {
 namespace {
 
 constexpr const char* kMemoryField = "`memory`";
-constexpr const char* kMemoryOptionsField = "`memory_opt`";
 
-void check_memory_option(const std::string& name, std::string_view key, std::string_view value,
-                         const std::string& subject) {
-  const MemoryEntry& entry = find_memory(name, subject);
-  check_option(entry.name, entry.options, key, value, subject);
-}
-
-const LayerChoices<MemorySpec>& memory_choices() {
-  static const LayerChoices<MemorySpec> of_memories{
+const LayerChoices<MemorySpec, MemoryEntry>& memory_choices() {
+  static const LayerChoices<MemorySpec, MemoryEntry> of_memories{
+      memory_catalogue(),
       &MemorySpec::memory,
       {kMemoryField, "a memory's name", "examples: state | state:6-11 | xl:last2"},
-      kMemoryOptionsField,
+      "`memory_opt`",
       "memory.key=value or memory:layers.key=value",
       "layers are 3 | 0-9 | last4 | first2 | every2",
       "has",
-      kNoMemory,
-      [](std::string_view word, const std::string& subject) {
-        return word == kNoMemory ? std::string(kNoMemory) : find_memory(word, subject).name;
-      },
-      check_memory_option,
-      memory_options};
+      kNoMemory};
   return of_memories;
 }
 
@@ -56,11 +45,7 @@ Catalogue<MemoryEntry>& memory_catalogue() {
   return entries;
 }
 
-MechanismOptions memory_options(const MemorySpec& spec) {
-  for (const auto& [key, value] : spec.options)
-    check_memory_option(spec.memory, key, value, kMemoryOptionsField);
-  return {find_memory(spec.memory).options, spec.options};
-}
+MechanismOptions memory_options(const MemorySpec& spec) { return memory_choices().options(spec); }
 
 std::vector<MemorySpec> choose_memories(std::string_view spec,
                                         const std::vector<std::string>& options,

@@ -5,25 +5,16 @@
 namespace hydrascope::model {
 namespace {
 
-constexpr const char* kOptionsField = "`rel_pos_opt`";
-
-const LayerChoices<PositionSpec>& rule_choices() {
-  static const LayerChoices<PositionSpec> of_rules{
+const LayerChoices<PositionSpec, PositionEntry>& rule_choices() {
+  static const LayerChoices<PositionSpec, PositionEntry> of_rules{
+      position_catalogue(),
       &PositionSpec::rule,
       {"`rel_pos`", "a rule's name", "examples: rope | rope:0-5,none:6-11 | alibi:last4"},
-      kOptionsField,
+      "`rel_pos_opt`",
       "rule.key=value or rule:layers.key=value",
       "examples: rope | rope:0-5,none:6-11 | alibi:last4",
       "has",
-      kNoRule,
-      [](std::string_view word, const std::string& subject) {
-        return word == kNoRule ? std::string(kNoRule) : find_position_rule(word, subject).name;
-      },
-      [](const std::string& name, std::string_view key, std::string_view value,
-         const std::string& subject) {
-        check_option(name, find_position_rule(name, subject).options, key, value, subject);
-      },
-      position_options};
+      kNoRule};
   return of_rules;
 }
 
@@ -34,12 +25,7 @@ Catalogue<PositionEntry>& position_catalogue() {
   return entries;
 }
 
-MechanismOptions position_options(const PositionSpec& spec) {
-  const PositionEntry& entry = find_position_rule(spec.rule);
-  for (const auto& [key, value] : spec.options)
-    check_option(entry.name, entry.options, key, value, kOptionsField);
-  return {entry.options, spec.options};
-}
+MechanismOptions position_options(const PositionSpec& spec) { return rule_choices().options(spec); }
 
 void apply_position_spec(std::string_view spec, std::vector<PositionSpec>& layers) {
   rule_choices().apply(spec, layers);
