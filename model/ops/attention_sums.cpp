@@ -29,6 +29,7 @@ struct DirectPasses {
 }  // namespace
 
 at::Tensor attend(const AttentionInputs& in, const AttentionSumsPtr& sums) {
+  sums->check(in);
   return attend_by(in, DirectPasses{sums});
 }
 

@@ -39,7 +39,10 @@ class AttentionSums : public torch::CustomClassHolder {
   [[nodiscard]] virtual AttentionForward forward(const AttentionInputs& in, bool save) const = 0;
   [[nodiscard]] virtual AttentionBackward backward(const AttentionInputs& in,
                                                    const AttentionSaved& saved) const = 0;
-  /// The sums without values. Sizes may be symbols.
+  /// An error unless the inputs fit together: kernels read their memory as it is described. Sizes may
+  /// be symbols, here and below.
+  virtual void check(const AttentionInputs& in) const = 0;
+  /// The sums without values.
   [[nodiscard]] virtual at::Tensor empty_sums(const AttentionInputs& in) const = 0;
 };
 using AttentionSumsPtr = c10::intrusive_ptr<AttentionSums>;

@@ -27,6 +27,19 @@ AttentionForward HydraSums::forward(const AttentionInputs& in, bool) const {
   return kernels != nullptr ? kernels(in, *this) : formula(in);
 }
 
+void HydraSums::check(const AttentionInputs& in) const {
+  check_tokens(kName, in.q, in.k, in.v, /*one_width=*/true, weights_.num_prefix);
+  if (!in.feature_scale) return;
+  const Tensor& scale = *in.feature_scale;
+  TORCH_CHECK(scale.dim() == 1 && scale.sym_size(0) == in.q.sym_size(1) * in.q.sym_size(3),
+              "hydrascope::", kName, ": feature_scale has shape ", scale.sym_sizes(),
+              ", expected (heads * head_dim) = [", in.q.sym_size(1) * in.q.sym_size(3), "]");
+  TORCH_CHECK(at::isFloatingType(scale.scalar_type()), "hydrascope::", kName, ": feature_scale is ",
+              scale.scalar_type(), ", expected a floating type");
+  TORCH_CHECK(scale.device() == in.q.device(), "hydrascope::", kName, ": feature_scale is on ",
+              scale.device(), ", expected q's ", in.q.device());
+}
+
 Tensor HydraSums::empty_sums(const AttentionInputs& in) const {
   return at::empty_symint({in.q.sym_size(0), in.q.sym_size(1) * in.q.sym_size(3)},
                           in.q.options().dtype(compute_type(in.q)));

@@ -21,12 +21,15 @@ namespace hydrascope::model::ops {
 
 class HydraSums final : public AttentionSums {
  public:
+  static constexpr const char* kName = "hydra_attention";
+
   HydraSums(const kernels::hydra::Kernel& kernel, const TokenWeights& weights)
       : kernel_(kernel), weights_(weights) {}
 
   [[nodiscard]] AttentionForward forward(const AttentionInputs& in, bool save) const override;
   [[nodiscard]] AttentionBackward backward(const AttentionInputs& in,
                                            const AttentionSaved& saved) const override;
+  void check(const AttentionInputs& in) const override;
   [[nodiscard]] at::Tensor empty_sums(const AttentionInputs& in) const override;
 
   /// The forward pass in ATen's operations and `compute_type`, on any device; the sums are c (B, D).

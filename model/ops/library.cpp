@@ -94,11 +94,10 @@ float as_float(const IValue& value) { return static_cast<float>(value.toDouble()
 // last three options of each are the token weights.
 
 struct Hydra {
-  static constexpr const char* kName = "hydra_attention";
+  static constexpr const char* kName = HydraSums::kName;
   static constexpr const char* kOptions =
       "int norm_q, float eps_q, int norm_k, float eps_k, int num_prefix, float prefix_weight, "
       "float patch_weight";
-  static constexpr bool kOneWidth = true;
   static AttentionSumsPtr sums(const IValue* options, const TokenWeights& weights) {
     const auto rule = [&](const char* argument, const IValue* at) -> kernels::hydra::NormRule {
       return {choice_of(kName, argument, at[0], kNorms), as_float(at[1])};
@@ -109,11 +108,10 @@ struct Hydra {
 };
 
 struct Linear {
-  static constexpr const char* kName = "linear_attention";
+  static constexpr const char* kName = LinearSums::kName;
   static constexpr const char* kOptions =
       "int feature, int normaliser, float eps, float unit_eps, int num_prefix, "
       "float prefix_weight, float patch_weight";
-  static constexpr bool kOneWidth = false;
   static AttentionSumsPtr sums(const IValue* options, const TokenWeights& weights) {
     const Feature feature = choice_of(kName, "feature", options[0], kFeatures);
     const auto rule = choice_of(kName, "normaliser", options[1], kNormalisers);
@@ -124,48 +122,7 @@ struct Linear {
   }
 };
 
-// ---- checks; sizes may be symbols
-
-/// q (B, H, N, w), k (B, H, N, w), v (B, H, N, d) of one floating dtype and one device, w = d if
-/// `one_width`; else an error that names `op`.
-void check_tokens(const char* op, const Tensor& q, const Tensor& k, const Tensor& v,
-                  bool one_width) {
-  TORCH_CHECK(q.dim() == 4, "hydrascope::", op, ": q has shape ", q.sym_sizes(),
-              ", expected (batch, heads, tokens, head_dim)");
-  const auto same_kind = [&](const Tensor& x, const char* name) {
-    TORCH_CHECK(x.scalar_type() == q.scalar_type(), "hydrascope::", op, ": ", name, " is ",
-                x.scalar_type(), ", expected q's ", q.scalar_type());
-    TORCH_CHECK(x.device() == q.device(), "hydrascope::", op, ": ", name, " is on ", x.device(),
-                ", expected q's ", q.device());
-  };
-  same_kind(k, "k");
-  same_kind(v, "v");
-  TORCH_CHECK(k.sym_sizes() == q.sym_sizes(), "hydrascope::", op, ": k has shape ", k.sym_sizes(),
-              ", expected q's ", q.sym_sizes());
-  TORCH_CHECK(v.dim() == 4 && (one_width ? v.sym_sizes() : v.sym_sizes().slice(0, 3)) ==
-                                  (one_width ? q.sym_sizes() : q.sym_sizes().slice(0, 3)),
-              "hydrascope::", op, ": v has shape ", v.sym_sizes(), ", expected ",
-              one_width ? "q's " : "but for the last size that of q, ", q.sym_sizes());
-  switch (q.scalar_type()) {
-    case at::kFloat:
-    case at::kDouble:
-    case at::kBFloat16:
-    case at::kHalf: return;
-    default:
-      TORCH_CHECK(false, "hydrascope::", op, ": q is ", q.scalar_type(),
-                  ", expected Float, Double, BFloat16 or Half");
-  }
-}
-
-void check_feature_scale(const char* op, const Tensor& scale, const Tensor& q) {
-  TORCH_CHECK(scale.dim() == 1 && scale.sym_size(0) == q.sym_size(1) * q.sym_size(3),
-              "hydrascope::", op, ": feature_scale has shape ", scale.sym_sizes(),
-              ", expected (heads * head_dim) = [", q.sym_size(1) * q.sym_size(3), "]");
-  TORCH_CHECK(at::isFloatingType(scale.scalar_type()), "hydrascope::", op, ": feature_scale is ",
-              scale.scalar_type(), ", expected a floating type");
-  TORCH_CHECK(scale.device() == q.device(), "hydrascope::", op, ": feature_scale is on ",
-              scale.device(), ", expected q's ", q.device());
-}
+// ---- hedgehog's networks
 
 constexpr const char* kHedgehog = "hedgehog_attention";
 
@@ -204,16 +161,11 @@ void run(const c10::OperatorHandle& op, Stack* stack, const Pass& pass) {
   const IValue* const options = &all[4];
   const TokenWeights weights{options[4].toInt(), options[5].toDouble(), options[6].toDouble()};
   const AttentionSumsPtr sums = Family::sums(options, weights);
-  check_tokens(Family::kName, q, k, v, Family::kOneWidth);
-  TORCH_CHECK(
-      weights.num_prefix >= 0 && (weights.num_prefix == 0 || k.sym_size(2) >= weights.num_prefix),
-      "hydrascope::", Family::kName, ": num_prefix is ", weights.num_prefix,
-      ", expected 0 to the number of tokens, ", k.sym_size(2));
-  if (scale) check_feature_scale(Family::kName, *scale, q);
+  const AttentionInputs in{q, k, v, scale};
+  sums->check(in);
   const at::NoGradGuard none;
   with_kernel_errors(Family::kName, [&] {
-    for (Tensor& one : pass(AttentionInputs{q, k, v, scale}, *sums, options + 7))
-      stack->emplace_back(std::move(one));
+    for (Tensor& one : pass(in, *sums, options + 7)) stack->emplace_back(std::move(one));
   });
 }
 

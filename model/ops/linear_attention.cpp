@@ -63,6 +63,10 @@ AttentionForward LinearSums::forward(const AttentionInputs& in, bool save) const
   return rule_ && kernels != nullptr ? kernels(in, save, *this) : formula(in);
 }
 
+void LinearSums::check(const AttentionInputs& in) const {
+  if (rule_) check_tokens(kName, in.q, in.k, in.v, /*one_width=*/false, weights_.num_prefix);
+}
+
 Tensor LinearSums::empty_sums(const AttentionInputs& in) const {
   const c10::SymInt features =
       in.q.sym_size(3) * kernels::linear_attention::feature_dim(rule().feature, 1);

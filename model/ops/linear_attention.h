@@ -39,6 +39,8 @@ namespace hydrascope::model::ops {
 /// The formula's tensors are in the type of the computation; u is the output of the map's network.
 class LinearSums final : public AttentionSums {
  public:
+  static constexpr const char* kName = "linear_attention";
+
   /// Without `weights`: the map's own.
   LinearSums(FeatureMapPtr map, const Normaliser& normaliser, const TokenGrid& grid,
              std::optional<TokenWeights> weights = std::nullopt);
@@ -47,6 +49,8 @@ class LinearSums final : public AttentionSums {
   /// Features are made again.
   [[nodiscard]] AttentionBackward backward(const AttentionInputs& in,
                                            const AttentionSaved& saved) const override;
+  /// Only for maps that the kernels know; the formula's operations check theirs.
+  void check(const AttentionInputs& in) const override;
   /// For maps that the kernels know: S (B, H, F, d), z (B, H, F) and M (B, H, F; 0 without exponents)
   /// one after the other in one vector of `compute_type`.
   [[nodiscard]] at::Tensor empty_sums(const AttentionInputs& in) const override;

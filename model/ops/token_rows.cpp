@@ -57,4 +57,36 @@ std::int64_t token_stride(const Tensor& x) {
   return x.size(2) <= 1 ? x.size(1) * x.size(3) : x.stride(2);
 }
 
+void check_tokens(const char* op, const Tensor& q, const Tensor& k, const Tensor& v, bool one_width,
+                  std::int64_t num_prefix) {
+  TORCH_CHECK(q.dim() == 4, "hydrascope::", op, ": q has shape ", q.sym_sizes(),
+              ", expected (batch, heads, tokens, head_dim)");
+  const auto same_kind = [&](const Tensor& x, const char* name) {
+    TORCH_CHECK(x.scalar_type() == q.scalar_type(), "hydrascope::", op, ": ", name, " is ",
+                x.scalar_type(), ", expected q's ", q.scalar_type());
+    TORCH_CHECK(x.device() == q.device(), "hydrascope::", op, ": ", name, " is on ", x.device(),
+                ", expected q's ", q.device());
+  };
+  same_kind(k, "k");
+  same_kind(v, "v");
+  TORCH_CHECK(k.sym_sizes() == q.sym_sizes(), "hydrascope::", op, ": k has shape ", k.sym_sizes(),
+              ", expected q's ", q.sym_sizes());
+  TORCH_CHECK(v.dim() == 4 && (one_width ? v.sym_sizes() : v.sym_sizes().slice(0, 3)) ==
+                                  (one_width ? q.sym_sizes() : q.sym_sizes().slice(0, 3)),
+              "hydrascope::", op, ": v has shape ", v.sym_sizes(), ", expected ",
+              one_width ? "q's " : "but for the last size that of q, ", q.sym_sizes());
+  TORCH_CHECK(num_prefix >= 0 && (num_prefix == 0 || k.sym_size(2) >= num_prefix),
+              "hydrascope::", op, ": num_prefix is ", num_prefix,
+              ", expected 0 to the number of tokens, ", k.sym_size(2));
+  switch (q.scalar_type()) {
+    case at::kFloat:
+    case at::kDouble:
+    case at::kBFloat16:
+    case at::kHalf: return;
+    default:
+      TORCH_CHECK(false, "hydrascope::", op, ": q is ", q.scalar_type(),
+                  ", expected Float, Double, BFloat16 or Half");
+  }
+}
+
 }  // namespace hydrascope::model::ops

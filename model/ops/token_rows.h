@@ -64,4 +64,9 @@ void set_rows(Rows& rows, const at::Tensor& x) {
   }
 }
 
+/// q (B, H, N, w), k (B, H, N, w), v (B, H, N, d) of one floating dtype and one device, w = d if
+/// `one_width`, and 0 <= num_prefix <= N; else an error that names `op`. Sizes may be symbols.
+void check_tokens(const char* op, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                  bool one_width, std::int64_t num_prefix = 0);
+
 }  // namespace hydrascope::model::ops
