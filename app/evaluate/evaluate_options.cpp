@@ -167,7 +167,7 @@ std::vector<Option> faithfulness_options() {
        text("substrate", "replacement of a patch; insertion always starts from blur",
             into(&FaithfulnessRequest::substrate),
             otherwise("mean for deletion, black for positive and negative"),
-            one_of(names_of(explain::substrates())), keyed("measure.substrate")),
+            one_of({"mean", "black", "blur"}), keyed("measure.substrate")),
        text("explained-class", "explained and watched class: the predicted one or the labelled one",
             into(&FaithfulnessRequest::of_class), by_default("pred"), one_of({"pred", "target"}),
             keyed("measure.explained-class")),

@@ -6,10 +6,11 @@
 #include "model/attention/attention.h"
 #include "model/autocast_guard.h"
 #include "model/config/config.h"
-#include "model/ops/attention_operator.h"
+#include "model/ops/kernel_errors.h"
 
 #include <nlohmann/json.hpp>
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/library.h>
 

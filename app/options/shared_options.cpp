@@ -53,14 +53,14 @@ std::vector<Option> model_options() {
           text("pos-embed",
                "table of positions that is added to the patches; layers: a learned table for every "
                "block; sincos: sines and cosines of row and column, for any size",
-               into(&ModelRequest::pos_embed, model::find_pos_embed),
+               into(&ModelRequest::pos_embed, model::find_word<model::PosEmbed>),
                otherwise("the checkpoint's, learned"),
                one_of({"learned", "layers", "sincos", "none"}), keyed("model.pos-embed")),
           text(
               "pos-interp",
               "resampling of position tables to another size; timm: as timm, hf: as Hugging Face's "
               "transformers, tile: repeated for every window",
-              into(&ModelRequest::pos_interp, model::find_pos_interp),
+              into(&ModelRequest::pos_interp, model::find_word<model::PosInterp>),
               otherwise("the checkpoint's, timm"), one_of({"timm", "hf", "tile"}),
               keyed("model.pos-interp")),
           text("overview",
@@ -72,8 +72,9 @@ std::vector<Option> model_options() {
                into(&ModelRequest::coarse_exits, parse_exit), takes("LAYER,..."),
                otherwise("the checkpoint's"), comma_list, keyed("model.coarse-exits")),
           text("exit-rule", "score of early exits",
-               into(&ModelRequest::exit_rule, model::find_exit_rule), otherwise("the model's"),
-               one_of({"margin", "entropy", "saturation", "learned"}), keyed("model.exit-rule")),
+               into(&ModelRequest::exit_rule, model::find_word<model::ExitRule>),
+               otherwise("the model's"), one_of({"margin", "entropy", "saturation", "learned"}),
+               keyed("model.exit-rule")),
           number("exit-threshold", "leave early above this score; 1: never",
                  into(&ModelRequest::exit_threshold), takes("T"), otherwise("the model's"),
                  at_least(-1), at_most(1), keyed("model.exit-threshold")),

@@ -99,8 +99,8 @@ std::vector<Option> train_settings() {
            in_section(
                "model",
                {text("residual", "how a new model's blocks join their stream",
-                     into(&ModelRequest::residual, model::find_residual), otherwise("add"),
-                     one_of({"add", "reversible", "gru"})),
+                     into(&ModelRequest::residual, model::find_word<model::Residual>),
+                     otherwise("add"), one_of({"add", "reversible", "gru"})),
                 integer("share-blocks", "blocks that a new model's layers share in turn; 0: none",
                         into(&ModelRequest::share_blocks), otherwise("0"), at_least(0)),
                 text("step-embed", "each pass through shared blocks adds the signal of its number",

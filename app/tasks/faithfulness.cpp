@@ -70,7 +70,7 @@ FaithfulnessPlan plan_faithfulness(const FaithfulnessRequest& request, std::uint
   }
   plan.options.steps = request.steps;
   if (!request.substrate.empty())
-    plan.options.substrate = explain::find_substrate_or_null(request.substrate)->substrate;
+    plan.options.substrate = model::find_word<explain::Substrate>(request.substrate).value();
   plan.options.mean = transform.mean;
   plan.options.std = transform.std;
   plan.options.patch_size = config.patch_size;
@@ -102,7 +102,7 @@ FaithfulnessRun::FaithfulnessRun(FaithfulnessPlan plan, Session& session)
     const explain::MeasureEntry& entry = explain::entry_of(measure);
     report_.measures.push_back(
         {std::string(entry.name), std::string(entry.summary), entry.lower_is_better,
-         std::string(explain::entry_of(explain::substrate_of(measure, plan_.options)).name)});
+         std::string(model::name(explain::substrate_of(measure, plan_.options)))});
   }
   for (const std::string& map : maps) {
     for (const FaithfulnessMeasure& measure : report_.measures)

@@ -1,7 +1,7 @@
 // Linear attention on a GPU, all images and tokens at once, forward, by tensor cores (Katharopoulos et
 // al. 2020, arXiv 2006.16236, equations 4-6; Hedgehog: Zhang et al. 2024, arXiv 2402.04347). Used
 // by the GPU plan and by the operators for every mechanism that has a Feature, in 16-bit types and
-// heads of 64; LibTorch's formula (model/ops/linear_formula.h) computes all others, and gradients.
+// heads of 64; LibTorch's formula (model/ops/linear_attention.h) computes all others, and gradients.
 // Maps, stabilisation, weights and normaliser are linear_attention.h's; per head
 //   b_tf = w_t exp(W_tf - M_f)    M_f = max_t W_tf            S = sum_t b_t v_t^T    z = sum_t b_t
 //   a_if = exp(U_if + M_f - max_i)    max_i = max_f (U_if + M_f)

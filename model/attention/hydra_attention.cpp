@@ -94,16 +94,17 @@ Tensor hydra_attention(const Tensor& q, const Tensor& k, const Tensor& v,
   constexpr NormRule kMade{Norm::none};  // by a formula in front of the operator
   const auto of_query = settings.rule(settings.phi_q);
   const auto of_key = settings.rule(settings.phi_k);
-  const ops::HydraOptions options{{of_query.value_or(kMade), of_key.value_or(kMade)}, weights};
+  const auto sums = c10::make_intrusive<ops::HydraSums>(
+      kernels::hydra::Kernel{of_query.value_or(kMade), of_key.value_or(kMade)}, weights);
   const auto scale = feature_scale.defined() ? std::optional(feature_scale) : std::nullopt;
-  if (of_query && of_key) return merge_heads(ops::attend({q, k, v, scale}, options));
+  if (of_query && of_key) return merge_heads(ops::attend({q, k, v, scale}, sums));
   const auto before = [&](const HydraKernel& kernel, bool is_rule, const Tensor& x) {
     return is_rule ? to_compute_type(x) : split_heads(phi(kernel, settings, x), x.size(1));
   };
   const Tensor y =
       ops::attend({before(settings.phi_q, of_query.has_value(), q),
                    before(settings.phi_k, of_key.has_value(), k), to_compute_type(v), scale},
-                  options);
+                  sums);
   return merge_heads(y).to(v.scalar_type());
 }
 

@@ -12,6 +12,7 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -24,12 +25,10 @@ OrderedJson write_field(const std::string& value) { return value; }
 OrderedJson write_field(std::int64_t value) { return value; }
 OrderedJson write_field(double value) { return value; }
 OrderedJson write_field(bool value) { return value; }
-OrderedJson write_field(Pooling value) { return std::string(name(value)); }
-OrderedJson write_field(Activation value) { return std::string(name(value)); }
-OrderedJson write_field(PosInterp value) { return std::string(name(value)); }
-OrderedJson write_field(PosEmbed value) { return std::string(name(value)); }
-OrderedJson write_field(ExitRule value) { return std::string(name(value)); }
-OrderedJson write_field(Residual value) { return std::string(name(value)); }
+template <HasWords Enum>
+OrderedJson write_field(Enum value) {
+  return std::string(name(value));
+}
 OrderedJson write_field(const std::vector<std::int64_t>& values) { return values; }
 /// A name alone, or {"mechanism": name, "options": {..}} if there are options.
 OrderedJson write_layer(const char* what, const std::string& name,
@@ -67,40 +66,19 @@ void read_field(const OrderedJson& json, bool& value) {
   if (!json.is_boolean()) throw std::string("true or false");
   value = json.get<bool>();
 }
-void read_field(const OrderedJson& json, Pooling& value) {
+template <HasWords Enum>
+void read_field(const OrderedJson& json, Enum& value) {
   const auto known =
-      json.is_string() ? find_pooling(json.get<std::string>()) : std::optional<Pooling>{};
-  if (!known) throw std::string("\"token\", \"avg\" or \"map\"");
-  value = *known;
-}
-void read_field(const OrderedJson& json, Activation& value) {
-  const auto known =
-      json.is_string() ? find_activation(json.get<std::string>()) : std::optional<Activation>{};
-  if (!known) throw std::string("\"gelu\", \"gelu_tanh\" or \"quick_gelu\"");
-  value = *known;
-}
-void read_field(const OrderedJson& json, PosInterp& value) {
-  const auto known =
-      json.is_string() ? find_pos_interp(json.get<std::string>()) : std::optional<PosInterp>{};
-  if (!known) throw std::string("\"timm\", \"hf\" or \"tile\"");
-  value = *known;
-}
-void read_field(const OrderedJson& json, PosEmbed& value) {
-  const auto known =
-      json.is_string() ? find_pos_embed(json.get<std::string>()) : std::optional<PosEmbed>{};
-  if (!known) throw std::string("\"learned\", \"layers\", \"sincos\" or \"none\"");
-  value = *known;
-}
-void read_field(const OrderedJson& json, ExitRule& value) {
-  const auto known =
-      json.is_string() ? find_exit_rule(json.get<std::string>()) : std::optional<ExitRule>{};
-  if (!known) throw std::string("\"margin\", \"entropy\", \"saturation\" or \"learned\"");
-  value = *known;
-}
-void read_field(const OrderedJson& json, Residual& value) {
-  const auto known =
-      json.is_string() ? find_residual(json.get<std::string>()) : std::optional<Residual>{};
-  if (!known) throw std::string("\"add\", \"reversible\" or \"gru\"");
+      json.is_string() ? find_word<Enum>(json.get<std::string>()) : std::optional<Enum>{};
+  if (!known) {
+    std::string expected;
+    const auto all = words(Enum{});
+    for (const std::string_view& word : all) {
+      expected += &word == &all.front() ? "" : &word == &all.back() ? " or " : ", ";
+      expected += "\"" + std::string(word) + "\"";
+    }
+    throw expected;
+  }
   value = *known;
 }
 void read_field(const OrderedJson& json, std::vector<std::int64_t>& values) {
@@ -291,86 +269,6 @@ void validate_exits(const VitConfig& config) {
 
 }  // namespace
 
-std::string_view name(Pooling pooling) {
-  if (pooling == Pooling::map) return "map";
-  return pooling == Pooling::token ? "token" : "avg";
-}
-
-std::optional<Pooling> find_pooling(std::string_view word) {
-  for (const Pooling known : {Pooling::token, Pooling::avg, Pooling::map}) {
-    if (word == name(known)) return known;
-  }
-  return std::nullopt;
-}
-
-std::string_view name(Activation activation) {
-  if (activation == Activation::quick_gelu) return "quick_gelu";
-  return activation == Activation::gelu ? "gelu" : "gelu_tanh";
-}
-
-std::optional<Activation> find_activation(std::string_view word) {
-  for (const Activation known : {Activation::gelu, Activation::gelu_tanh, Activation::quick_gelu}) {
-    if (word == name(known)) return known;
-  }
-  return std::nullopt;
-}
-
-std::string_view name(PosInterp interpolation) {
-  if (interpolation == PosInterp::tile) return "tile";
-  return interpolation == PosInterp::timm ? "timm" : "hf";
-}
-
-std::optional<PosInterp> find_pos_interp(std::string_view word) {
-  for (const PosInterp known : {PosInterp::timm, PosInterp::hf, PosInterp::tile}) {
-    if (word == name(known)) return known;
-  }
-  return std::nullopt;
-}
-
-std::string_view name(PosEmbed embedding) {
-  if (embedding == PosEmbed::learned) return "learned";
-  if (embedding == PosEmbed::layers) return "layers";
-  return embedding == PosEmbed::sincos ? "sincos" : "none";
-}
-
-std::optional<PosEmbed> find_pos_embed(std::string_view word) {
-  for (const PosEmbed known :
-       {PosEmbed::learned, PosEmbed::layers, PosEmbed::sincos, PosEmbed::none}) {
-    if (word == name(known)) return known;
-  }
-  return std::nullopt;
-}
-
-std::string_view name(ExitRule rule) {
-  switch (rule) {
-    case ExitRule::margin: return "margin";
-    case ExitRule::entropy: return "entropy";
-    case ExitRule::saturation: return "saturation";
-    case ExitRule::learned: break;
-  }
-  return "learned";
-}
-
-std::optional<ExitRule> find_exit_rule(std::string_view word) {
-  for (const ExitRule known :
-       {ExitRule::margin, ExitRule::entropy, ExitRule::saturation, ExitRule::learned}) {
-    if (word == name(known)) return known;
-  }
-  return std::nullopt;
-}
-
-std::string_view name(Residual residual) {
-  if (residual == Residual::add) return "add";
-  return residual == Residual::gru ? "gru" : "reversible";
-}
-
-std::optional<Residual> find_residual(std::string_view word) {
-  for (const Residual known : {Residual::add, Residual::reversible, Residual::gru}) {
-    if (word == name(known)) return known;
-  }
-  return std::nullopt;
-}
-
 std::string why_modules_alone(const VitConfig& config) {
   if (config.residual == Residual::reversible) return "plans have one stream of tokens, not two";
   if (config.residual == Residual::gru) return "plans have sums in the place of gates";
@@ -420,18 +318,6 @@ TokenGrid VitConfig::token_grid(std::int64_t rows, std::int64_t columns) const {
     grid.overview_columns = reduced(columns);
   }
   return grid;
-}
-
-bool operator==(const VitConfig& a, const VitConfig& b) {
-  std::vector<OrderedJson> fields;
-  const auto collect = [&](std::string_view, const auto& value) {
-    fields.push_back(write_field(value));
-  };
-  VitConfig::visit(a, collect);
-  const std::vector<OrderedJson> of_a = std::move(fields);
-  fields.clear();
-  VitConfig::visit(b, collect);
-  return of_a == fields;
 }
 
 void validate(const VitConfig& config) {

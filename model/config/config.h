@@ -3,11 +3,12 @@
 #pragma once
 
 #include "model/config/exit_rule.h"
+#include "model/config/words.h"
 #include "model/registry/attention_spec.h"
 #include "model/registry/positions.h"
 
+#include <array>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,16 +19,14 @@ namespace hydrascope::model {
 /// token, the mean of the patches, or attention of a learned query over them (Lee et al. 2019, arXiv
 /// 1810.00825, as SigLIP has it, arXiv 2303.15343).
 enum class Pooling { token, avg, map };
-
-std::string_view name(Pooling pooling);
-std::optional<Pooling> find_pooling(std::string_view name);
+constexpr auto words(Pooling) { return std::to_array<std::string_view>({"token", "avg", "map"}); }
 
 /// The function between the layers of an MLP (timm: `act_layer`): GELU by erf, its form with tanh, or x
 /// sigmoid(1.702 x) (Hendrycks and Gimpel 2016, arXiv 1606.08415, section 2).
 enum class Activation { gelu, gelu_tanh, quick_gelu };
-
-std::string_view name(Activation activation);
-std::optional<Activation> find_activation(std::string_view name);
+constexpr auto words(Activation) {
+  return std::to_array<std::string_view>({"gelu", "gelu_tanh", "quick_gelu"});
+}
 
 /// `--set pos-interp`, the position embedding at another grid than the training grid: bicubic with
 /// antialiasing (timm's resample_abs_pos_embed), plain bicubic (Hugging Face's
@@ -35,9 +34,7 @@ std::optional<Activation> find_activation(std::string_view name);
 /// windows as large as the training grid were trained. Position rules that know the places of their
 /// training grid follow it in their own way.
 enum class PosInterp { timm, hf, tile };
-
-std::string_view name(PosInterp interpolation);
-std::optional<PosInterp> find_pos_interp(std::string_view name);
+constexpr auto words(PosInterp) { return std::to_array<std::string_view>({"timm", "hf", "tile"}); }
 
 /// `--set pos-embed`, the term that is added to the patches before the first block: a learned table,
 /// the sines and cosines of row and column (arXiv 2010.11929, appendix D.4; as timm's
@@ -45,9 +42,9 @@ std::optional<PosInterp> find_pos_interp(std::string_view name);
 /// `layers` every later block, too, has a learned table for its input, zeros at first (Al-Rfou et
 /// al. 2019, arXiv 1808.04444).
 enum class PosEmbed { learned, layers, sincos, none };
-
-std::string_view name(PosEmbed embedding);
-std::optional<PosEmbed> find_pos_embed(std::string_view name);
+constexpr auto words(PosEmbed) {
+  return std::to_array<std::string_view>({"learned", "layers", "sincos", "none"});
+}
 /// Whether a checkpoint has `pos_embed`.
 inline bool has_table(PosEmbed embedding) {
   return embedding == PosEmbed::learned || embedding == PosEmbed::layers;
@@ -56,9 +53,9 @@ inline bool has_table(PosEmbed embedding) {
 /// The way in which a block's branches join its stream (residual.h): by a sum, into two streams that
 /// take turns, or by gates.
 enum class Residual { add, reversible, gru };
-
-std::string_view name(Residual residual);
-std::optional<Residual> find_residual(std::string_view name);
+constexpr auto words(Residual) {
+  return std::to_array<std::string_view>({"add", "reversible", "gru"});
+}
 
 /// Field names are timm's for fields that timm has. `visit` visits every field once; reading,
 /// writing, printing and comparing follow from it.
@@ -218,9 +215,9 @@ struct VitConfig {
   [[nodiscard]] AttentionSpec attention_of(std::int64_t index) const;
   /// The position rule of layer `index`, or `kNoRule`.
   [[nodiscard]] PositionSpec rel_pos_of(std::int64_t index) const;
-};
 
-bool operator==(const VitConfig& a, const VitConfig& b);
+  friend bool operator==(const VitConfig&, const VitConfig&) = default;
+};
 
 /// The reason why modules alone compute the network, on any device; empty if plans do.
 std::string why_modules_alone(const VitConfig& config);

@@ -1,7 +1,9 @@
 // The rules by which a picture leaves a network early.
 #pragma once
 
-#include <optional>
+#include "model/config/words.h"
+
+#include <array>
 #include <string_view>
 
 namespace hydrascope::model {
@@ -13,8 +15,8 @@ namespace hydrascope::model {
 ///   saturation  cosine of the exit's features and the previous exit's; -1 at the first exit
 ///   learned     sigmoid(w . features + b), trained to say whether the last layer agrees
 enum class ExitRule { margin, entropy, saturation, learned };
-
-std::string_view name(ExitRule rule);
-std::optional<ExitRule> find_exit_rule(std::string_view name);
+constexpr auto words(ExitRule) {
+  return std::to_array<std::string_view>({"margin", "entropy", "saturation", "learned"});
+}
 
 }  // namespace hydrascope::model

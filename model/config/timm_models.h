@@ -14,19 +14,19 @@ namespace hydrascope::model {
 /// A vision transformer of timm's that this project computes.
 struct TimmModel {
   std::string_view name;
-  std::int64_t embed_dim;
-  std::int64_t patch_size;
-  std::int64_t depth;
+  std::int64_t embed_dim = 0;
+  std::int64_t patch_size = 0;
+  std::int64_t depth = 0;
   // No tensor shows the fields below.
-  std::int64_t num_heads;
-  double layer_norm_eps;
-  Pooling global_pool;
-  Activation act;
-  bool final_norm;
-  bool post_norm;
-  std::int64_t pool_heads;  ///< of attention pooling, if other than num_heads; else 0
-  bool pool_prefix;
-  std::string_view rotations;  ///< "": none, or find_architecture's
+  std::int64_t num_heads = 0;
+  double layer_norm_eps = 0;
+  Pooling global_pool = Pooling::token;
+  Activation act = Activation::gelu;
+  bool final_norm = true;
+  bool post_norm = false;
+  std::int64_t pool_heads = 0;  ///< of attention pooling, if other than num_heads; else 0
+  bool pool_prefix = false;
+  std::string_view rotations = {};  ///< "": none, or find_architecture's
 };
 
 /// The rule of rotations of a model's layers, if the name alone says it; else an empty rule.

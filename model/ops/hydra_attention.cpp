@@ -1,71 +1,35 @@
 #include "model/ops/hydra_attention.h"
 
 #include <ATen/ATen.h>
-#include <torch/library.h>
 
 namespace hydrascope::model::ops {
 namespace {
 
 using at::Tensor;
-using kernels::hydra::Norm;
 
-const Choices<Norm> kNorms{{"l2", Norm::l2}, {"l1", Norm::l1}, {"none", Norm::none}};
+/// (B, H, N, d) -> (B, N, H d) to compute with.
+Tensor merged(const Tensor& x) { return to_compute_type(merge_heads(x)); }
 
-Norm norm_called(const char* argument, std::string_view name) {
-  return choice_of(HydraOptions::kName, argument, name, kNorms);
+/// (B, N, H d) -> a tensor of `like`'s shape and type whose tokens are rows.
+Tensor split_like(const Tensor& x, const Tensor& like) {
+  return split_heads(x.to(like.scalar_type()).contiguous(), like.size(1));
 }
 
-Tensor hydra_attention(const Tensor& q, const Tensor& k, const Tensor& v, std::string_view norm_q,
-                       std::string_view norm_k, double eps,
-                       const std::optional<Tensor>& feature_scale, std::int64_t num_prefix,
-                       double prefix_weight, double patch_weight) {
-  TORCH_CHECK(eps >= 0, "hydrascope::hydra_attention: eps is ", eps, ", expected at least 0");
-  const auto least = static_cast<float>(eps);
-  const HydraOptions options{
-      {{norm_called("norm_q", norm_q), least}, {norm_called("norm_k", norm_k), least}},
-      {num_prefix, prefix_weight, patch_weight}};
-  return attend({q, k, v, feature_scale}, options);
-}
-
-// Shapes and dtypes alone.
-
-AttentionForward hydra_shapes(const AttentionInputs& in, bool, const HydraOptions&) {
-  const Tensor& q = in.q;
-  const at::TensorOptions sums = q.options().dtype(compute_type(q));
-  return {empty_token_rows(q),
-          at::empty_symint({q.sym_size(0), q.sym_size(1) * q.sym_size(3)}, sums)};
-}
-
-AttentionBackward hydra_gradient_shapes(const AttentionInputs& in, const AttentionSaved& saved,
-                                        const HydraOptions&) {
-  return {empty_token_rows(in.q), empty_token_rows(in.k), empty_token_rows(in.v),
-          saved.with_feature_scale ? at::empty_like(*in.feature_scale)
-                                   : at::empty({0}, saved.sums.options())};
+/// x times feature_scale in the type of the computation.
+Tensor scaled(const Tensor& x, const AttentionInputs& in) {
+  return in.feature_scale ? x * in.feature_scale->to(compute_type(in.q)) : x;
 }
 
 }  // namespace
 
-HydraOptions HydraOptions::from(const Arguments& arguments) {
-  const auto& [norm_q, eps_q, norm_k, eps_k, num_prefix, prefix, patch] = arguments;
-  return {{{choice_numbered(kName, "norm_q", norm_q, kNorms), static_cast<float>(eps_q)},
-           {choice_numbered(kName, "norm_k", norm_k, kNorms), static_cast<float>(eps_k)}},
-          {num_prefix, prefix, patch}};
+AttentionForward HydraSums::forward(const AttentionInputs& in, bool) const {
+  const auto kernels = kernels_of(in.q.device().type()).hydra;
+  return kernels != nullptr ? kernels(in, *this) : formula(in);
 }
 
-HydraOptions::Arguments HydraOptions::arguments() const {
-  return {static_cast<std::int64_t>(kernel.query.norm),
-          kernel.query.eps,
-          static_cast<std::int64_t>(kernel.key.norm),
-          kernel.key.eps,
-          weights.num_prefix,
-          weights.prefix,
-          weights.patch};
-}
-
-void HydraOptions::check(const AttentionInputs& in) const {
-  check_tokens(kName, in.q, in.k, in.v, /*one_width=*/true);
-  check_prefix(kName, in.k, weights.num_prefix);
-  if (!in.feature_scale.has_value()) return;
+void HydraSums::check(const AttentionInputs& in) const {
+  check_tokens(kName, in.q, in.k, in.v, /*one_width=*/true, weights_.num_prefix);
+  if (!in.feature_scale) return;
   const Tensor& scale = *in.feature_scale;
   TORCH_CHECK(scale.dim() == 1 && scale.sym_size(0) == in.q.sym_size(1) * in.q.sym_size(3),
               "hydrascope::", kName, ": feature_scale has shape ", scale.sym_sizes(),
@@ -76,18 +40,39 @@ void HydraOptions::check(const AttentionInputs& in) const {
               scale.device(), ", expected q's ", in.q.device());
 }
 
-TORCH_LIBRARY_IMPL(hydrascope, CompositeImplicitAutograd, library) {
-  library.impl("hydra_attention", hydra_attention);
+Tensor HydraSums::empty_sums(const AttentionInputs& in) const {
+  return at::empty_symint({in.q.sym_size(0), in.q.sym_size(1) * in.q.sym_size(3)},
+                          in.q.options().dtype(compute_type(in.q)));
 }
-TORCH_LIBRARY_IMPL(hydrascope, CompositeExplicitAutograd, library) {
-  library.impl("_hydra_attention_forward", Operators<HydraOptions>::forward<hydra_formula>);
-  library.impl("_hydra_attention_backward",
-               Operators<HydraOptions>::backward<hydra_formula_backward>);
+
+AttentionForward HydraSums::formula(const AttentionInputs& in) const {
+  const Tensor unit_k = unit_rows(merged(in.k), kernel_.key);
+  const Tensor c = weighted(unit_k * merged(in.v), weights_).sum(1);
+  const Tensor y = unit_rows(merged(in.q), kernel_.query) * scaled(c, in).unsqueeze(1);
+  return {split_like(y, in.q), c};
 }
-TORCH_LIBRARY_IMPL(hydrascope, Meta, library) {
-  library.impl("_hydra_attention_forward", Operators<HydraOptions>::forward<hydra_shapes>);
-  library.impl("_hydra_attention_backward",
-               Operators<HydraOptions>::backward<hydra_gradient_shapes>);
+
+AttentionBackward HydraSums::backward(const AttentionInputs& in,
+                                      const AttentionSaved& saved) const {
+  const Tensor& c = saved.sums;
+  const Tensor gradient = merged(saved.grad_y);
+
+  const Tensor rows_q = merged(in.q);
+  const Tensor unit_q = unit_rows(rows_q, kernel_.query);
+  const Tensor dg = (unit_q * gradient).sum(1);
+  const Tensor dq =
+      unit_rows_vjp(rows_q, unit_q, gradient * scaled(c, in).unsqueeze(1), kernel_.query);
+
+  const Tensor rows_k = merged(in.k);
+  const Tensor unit_k = unit_rows(rows_k, kernel_.key);
+  const Tensor dc = scaled(dg, in).unsqueeze(1);
+  const Tensor dk =
+      unit_rows_vjp(rows_k, unit_k, weighted(dc * merged(in.v), weights_), kernel_.key);
+  const Tensor dv = weighted(dc * unit_k, weights_);
+
+  return {
+      split_like(dq, in.q), split_like(dk, in.k), split_like(dv, in.v),
+      saved.with_feature_scale ? (dg * c).sum(0).to(in.feature_scale->scalar_type()) : Tensor()};
 }
 
 }  // namespace hydrascope::model::ops

@@ -1,6 +1,6 @@
-// hydrascope::hydra_attention: Hydra attention (Bolya et al. 2022, arXiv 2209.07484, equation 8;
-// not the state-space model of that name), the differentiable operator of the modules and of Python.
-// A token's H heads are one vector of D = H d values:
+// Hydra attention (Bolya et al. 2022, arXiv 2209.07484, equation 8; not the state-space model of that
+// name), differentiable, for the modules and for Python. A token's H heads are one vector of D = H d
+// values:
 //   c = sum_t w_t (k_t / r(k_t)) * v_t      g = feature_scale * c      y_i = (q_i / r(q_i)) * g
 // r is a norm of at least eps (kernels/hydra/hydra.h), w_t = weights.prefix for the first
 // num_prefix tokens and weights.patch for the others. With q^ = q / r(q), k^ = k / r(k) and G =
@@ -15,33 +15,31 @@
 #pragma once
 
 #include "model/attention/unit_rows.h"
-#include "model/ops/attention_operator.h"
+#include "model/ops/attention_sums.h"
 
 namespace hydrascope::model::ops {
 
-struct HydraOptions {
+class HydraSums final : public AttentionSums {
+ public:
   static constexpr const char* kName = "hydra_attention";
-  static constexpr const char* kForward = "hydrascope::_hydra_attention_forward";
-  static constexpr const char* kBackward = "hydrascope::_hydra_attention_backward";
 
-  static constexpr const char* kArguments =
-      "int norm_q, float eps_q, int norm_k, float eps_k, int num_prefix, float prefix_weight, "
-      "float patch_weight";
-  using Arguments =
-      std::tuple<std::int64_t, double, std::int64_t, double, std::int64_t, double, double>;
+  HydraSums(const kernels::hydra::Kernel& kernel, const TokenWeights& weights)
+      : kernel_(kernel), weights_(weights) {}
 
-  kernels::hydra::Kernel kernel = {};
-  TokenWeights weights = {};
+  [[nodiscard]] AttentionForward forward(const AttentionInputs& in, bool save) const override;
+  [[nodiscard]] AttentionBackward backward(const AttentionInputs& in,
+                                           const AttentionSaved& saved) const override;
+  void check(const AttentionInputs& in) const override;
+  [[nodiscard]] at::Tensor empty_sums(const AttentionInputs& in) const override;
 
-  static HydraOptions from(const Arguments& arguments);
-  [[nodiscard]] Arguments arguments() const;
-  /// An error unless the inputs fit together.
-  void check(const AttentionInputs& in) const;
+  /// The forward pass in ATen's operations and `compute_type`, on any device; the sums are c (B, D).
+  [[nodiscard]] AttentionForward formula(const AttentionInputs& in) const;
+  [[nodiscard]] const kernels::hydra::Kernel& kernel() const { return kernel_; }
+  [[nodiscard]] const TokenWeights& weights() const { return weights_; }
+
+ private:
+  kernels::hydra::Kernel kernel_;
+  TokenWeights weights_;
 };
-
-/// The equations in ATen's operations and `compute_type`, on any device; the sums are c (B, D).
-AttentionForward hydra_formula(const AttentionInputs& in, bool save, const HydraOptions& options);
-AttentionBackward hydra_formula_backward(const AttentionInputs& in, const AttentionSaved& saved,
-                                         const HydraOptions& options);
 
 }  // namespace hydrascope::model::ops

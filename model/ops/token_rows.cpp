@@ -57,8 +57,8 @@ std::int64_t token_stride(const Tensor& x) {
   return x.size(2) <= 1 ? x.size(1) * x.size(3) : x.stride(2);
 }
 
-void check_tokens(const char* op, const Tensor& q, const Tensor& k, const Tensor& v,
-                  bool one_width) {
+void check_tokens(const char* op, const Tensor& q, const Tensor& k, const Tensor& v, bool one_width,
+                  std::int64_t num_prefix) {
   TORCH_CHECK(q.dim() == 4, "hydrascope::", op, ": q has shape ", q.sym_sizes(),
               ", expected (batch, heads, tokens, head_dim)");
   const auto same_kind = [&](const Tensor& x, const char* name) {
@@ -75,6 +75,9 @@ void check_tokens(const char* op, const Tensor& q, const Tensor& k, const Tensor
                                   (one_width ? q.sym_sizes() : q.sym_sizes().slice(0, 3)),
               "hydrascope::", op, ": v has shape ", v.sym_sizes(), ", expected ",
               one_width ? "q's " : "but for the last size that of q, ", q.sym_sizes());
+  TORCH_CHECK(num_prefix >= 0 && (num_prefix == 0 || k.sym_size(2) >= num_prefix),
+              "hydrascope::", op, ": num_prefix is ", num_prefix,
+              ", expected 0 to the number of tokens, ", k.sym_size(2));
   switch (q.scalar_type()) {
     case at::kFloat:
     case at::kDouble:
@@ -84,12 +87,6 @@ void check_tokens(const char* op, const Tensor& q, const Tensor& k, const Tensor
       TORCH_CHECK(false, "hydrascope::", op, ": q is ", q.scalar_type(),
                   ", expected Float, Double, BFloat16 or Half");
   }
-}
-
-void check_prefix(const char* op, const Tensor& k, std::int64_t num_prefix) {
-  TORCH_CHECK(num_prefix >= 0 && (num_prefix == 0 || k.sym_size(2) >= num_prefix),
-              "hydrascope::", op, ": num_prefix is ", num_prefix,
-              ", expected 0 to the number of tokens, ", k.sym_size(2));
 }
 
 }  // namespace hydrascope::model::ops

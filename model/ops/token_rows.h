@@ -51,12 +51,6 @@ at::Tensor empty_token_rows(const at::Tensor& x);
 /// Elements from token to token of a tensor that has token rows.
 std::int64_t token_stride(const at::Tensor& x);
 
-/// The address of image `image`'s first token.
-template <class T>
-const T* tokens_of(const at::Tensor& x, std::int64_t image) {
-  return static_cast<const T*>(x.const_data_ptr()) + image * x.stride(0);
-}
-
 /// Sets a kernel's description of x: {data, elements between tokens, elements between images}.
 template <class Rows>
 void set_rows(Rows& rows, const at::Tensor& x) {
@@ -71,11 +65,8 @@ void set_rows(Rows& rows, const at::Tensor& x) {
 }
 
 /// q (B, H, N, w), k (B, H, N, w), v (B, H, N, d) of one floating dtype and one device, w = d if
-/// `one_width`; else an error that names `op`. Sizes may be symbols.
+/// `one_width`, and 0 <= num_prefix <= N; else an error that names `op`. Sizes may be symbols.
 void check_tokens(const char* op, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                  bool one_width);
-
-/// An error that names `op` unless 0 <= num_prefix <= N.
-void check_prefix(const char* op, const at::Tensor& k, std::int64_t num_prefix);
+                  bool one_width, std::int64_t num_prefix = 0);
 
 }  // namespace hydrascope::model::ops

@@ -9,8 +9,9 @@
 namespace hydrascope::model {
 namespace {
 
-const LayerChoices<AttentionSpec>& mechanism_choices() {
-  static const LayerChoices<AttentionSpec> of_mechanisms{
+const LayerChoices<AttentionSpec, MechanismEntry>& mechanism_choices() {
+  static const LayerChoices<AttentionSpec, MechanismEntry> of_mechanisms{
+      mechanism_catalogue(),
       &AttentionSpec::mechanism,
       {"`attn`", "a mechanism's name",
        "examples: hydra | softmax:0-9,hydra:10-11 | hydra:last4 | hydra:every2"},
@@ -18,15 +19,7 @@ const LayerChoices<AttentionSpec>& mechanism_choices() {
       "mechanism.key=value or mechanism:layers.key=value",
       "layers are 3 | 0-9 | last4 | first2 | every2",
       "runs",
-      {},
-      [](std::string_view word, const std::string& subject) {
-        return find_mechanism(word, subject).name;
-      },
-      [](const std::string& name, std::string_view key, std::string_view value,
-         const std::string& subject) {
-        check_option(find_mechanism(name, subject), key, value, subject);
-      },
-      [](const AttentionSpec& spec) { return MechanismOptions(spec); }};
+      {}};
   return of_mechanisms;
 }
 

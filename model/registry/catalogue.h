@@ -61,4 +61,12 @@ class Catalogue {
   std::vector<const Entry*> sorted_;
 };
 
+/// Static objects of this type fill a catalogue; a second entry of a name or alias stops the program's
+/// start with Error(internal).
+template <class Entry, Catalogue<Entry>& (*kCatalogue)()>
+class Registration {
+ public:
+  explicit Registration(Entry entry) { kCatalogue().add(std::move(entry)); }
+};
+
 }  // namespace hydrascope::model

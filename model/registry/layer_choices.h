@@ -15,9 +15,10 @@
 
 namespace hydrascope::model {
 
-/// The names of one kind of choices. `Spec` has the member `name` and `options`.
-template <class Spec>
+/// The names of one kind of choices. `Spec` has a member with the entry's name, and `options`.
+template <class Spec, class Entry>
 struct LayerChoices {
+  Catalogue<Entry>& entries;
   std::string Spec::*name;
   LayerField field;            ///< the field of the choice: "`rel_pos`"
   std::string options_field;   ///< the field of its options: "`rel_pos_options`"
@@ -25,13 +26,15 @@ struct LayerChoices {
   std::string options_layers;  ///< a hint on the layers of an option
   std::string verb;            ///< "has": joins a layer and its choice
   std::string_view none;       ///< the choice without options; empty: there is none
+
   /// The canonical name of a word, or an error of the field `subject`.
-  std::string (*canonical)(std::string_view word, const std::string& subject);
-  /// Throws Error(invalid_argument) for an option that the entry of that name does not take.
-  void (*check)(const std::string& name, std::string_view key, std::string_view value,
-                const std::string& subject);
-  /// The options of `spec` with the defaults filled in.
-  MechanismOptions (*options)(const Spec& spec);
+  [[nodiscard]] std::string canonical(std::string_view word, const std::string& subject) const {
+    return !none.empty() && word == none ? std::string(none) : entries.find(word, subject).name;
+  }
+  /// The options of `spec` with the defaults filled in. Throws what `check_option` throws.
+  [[nodiscard]] MechanismOptions options(const Spec& spec) const {
+    return {entries.find(spec.*name, field.subject), spec.options, options_field};
+  }
 
   /// A layer that already has the choice keeps the options that its checkpoint was trained with.
   void apply(std::string_view spec, std::vector<Spec>& layers) const {
@@ -52,7 +55,7 @@ struct LayerChoices {
     const LayerField of_options{options_field, field.noun, options_layers};
     const LayerSetting setting = parse_layer_setting(option, options_form, of_options);
     const std::string chosen = canonical(setting.name, options_field);
-    check(chosen, setting.key, setting.value, options_field);
+    check_option(entries.find(chosen, options_field), setting.key, setting.value, options_field);
     bool used = false;
     for (const std::int64_t layer :
          select_layers(setting.layers, std::ssize(layers), option, of_options)) {

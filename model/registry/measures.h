@@ -2,8 +2,10 @@
 // command line offers, without LibTorch. faithfulness.h and substrate.h say what they compute.
 #pragma once
 
+#include "model/config/words.h"
 #include "model/registry/entry_table.h"
 
+#include <array>
 #include <string_view>
 #include <vector>
 
@@ -17,7 +19,19 @@ struct MeasureEntry {
   std::string_view summary;  ///< one line for reports
   bool lower_is_better;
 };
-const std::vector<MeasureEntry>& measures();
+inline const std::vector<MeasureEntry>& measures() {
+  static const std::vector<MeasureEntry> kEntries{
+      {Measure::deletion, "deletion", "class probability while the hottest patches are replaced",
+       true},
+      {Measure::insertion, "insertion",
+       "class probability while the hottest patches return to a blurred picture", false},
+      {Measure::positive, "positive",
+       "accuracy with the hottest 10 % ... 90 % of the patches replaced", true},
+      {Measure::negative, "negative",
+       "accuracy with the coldest 10 % ... 90 % of the patches replaced", false},
+  };
+  return kEntries;
+}
 inline const MeasureEntry& entry_of(Measure measure) {
   return entry_in(measures(), &MeasureEntry::measure, measure);
 }
@@ -26,17 +40,8 @@ inline const MeasureEntry* find_measure_or_null(std::string_view name) {
 }
 
 enum class Substrate { mean, black, blur };
-
-struct SubstrateEntry {
-  Substrate substrate;
-  std::string_view name;  ///< as `--substrate` spells it
-};
-const std::vector<SubstrateEntry>& substrates();
-inline const SubstrateEntry& entry_of(Substrate substrate) {
-  return entry_in(substrates(), &SubstrateEntry::substrate, substrate);
-}
-inline const SubstrateEntry* find_substrate_or_null(std::string_view name) {
-  return find_in(substrates(), name);
+constexpr auto words(Substrate) {
+  return std::to_array<std::string_view>({"mean", "black", "blur"});
 }
 
 }  // namespace hydrascope::model::explain

@@ -2,7 +2,6 @@
 
 #include "kernels/error.h"
 #include "kernels/number_text.h"
-#include "model/registry/catalogue.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,11 +10,6 @@
 
 namespace hydrascope::model {
 namespace {
-
-Catalogue<MechanismEntry>& catalogue() {
-  static Catalogue<MechanismEntry> entries("attention mechanism");
-  return entries;
-}
 
 /// "14x24", or "14" for both.
 std::pair<std::string_view, std::string_view> axes_of(std::string_view text) {
@@ -31,12 +25,9 @@ std::optional<double> finite_number(std::string_view text) {
 
 }  // namespace
 
-const std::vector<const MechanismEntry*>& mechanisms() { return catalogue().all(); }
-const MechanismEntry* find_mechanism_or_null(std::string_view name) {
-  return catalogue().find_or_null(name);
-}
-const MechanismEntry& find_mechanism(std::string_view name_or_alias, const std::string& subject) {
-  return catalogue().find(name_or_alias, subject);
+Catalogue<MechanismEntry>& mechanism_catalogue() {
+  static Catalogue<MechanismEntry> entries("attention mechanism");
+  return entries;
 }
 
 std::string describe_values(const MechanismOption& option) {
@@ -58,13 +49,17 @@ void check_option(const MechanismEntry& entry, std::string_view key, std::string
                     " is gone; what is left is " + former->first + "=" + former->second,
                 subject);
   }
-  const auto option = std::ranges::find(entry.options, key, &MechanismOption::key);
-  if (option == entry.options.end()) {
+  check_option(entry.name, entry.options, key, value, subject);
+}
+
+void check_option(const std::string& entry, const std::vector<MechanismOption>& options,
+                  std::string_view key, std::string_view value, const std::string& subject) {
+  const auto option = std::ranges::find(options, key, &MechanismOption::key);
+  if (option == options.end()) {
     std::string known;
-    for (const MechanismOption& o : entry.options) known += (known.empty() ? "" : ", ") + o.key;
-    throw Error(ErrorCode::invalid_argument,
-                entry.name + " has no option '" + std::string(key) + "'", subject,
-                known.empty() ? entry.name + " takes no options" : "it has: " + known);
+    for (const MechanismOption& o : options) known += (known.empty() ? "" : ", ") + o.key;
+    throw Error(ErrorCode::invalid_argument, entry + " has no option '" + std::string(key) + "'",
+                subject, known.empty() ? entry + " takes no options" : "it has: " + known);
   }
   const auto is_in_range = [&](std::string_view text) {
     const auto number = finite_number(text);
@@ -79,7 +74,7 @@ void check_option(const MechanismEntry& entry, std::string_view key, std::string
   } else if (is_in_range(value)) {
     return;
   }
-  const std::string name = entry.name + "." + option->key;
+  const std::string name = entry + "." + option->key;
   if (std::ranges::find(option->former_choices, value) != option->former_choices.end())
     throw Error(ErrorCode::invalid_argument,
                 name + "=" + std::string(value) + " is gone; convert the model again with " + name +
@@ -91,20 +86,8 @@ void check_option(const MechanismEntry& entry, std::string_view key, std::string
       subject);
 }
 
-MechanismOptions::MechanismOptions(const AttentionSpec& spec) {
-  const MechanismEntry& entry = find_mechanism(spec.mechanism);
-  for (const MechanismOption& option : entry.options) values_[option.key] = option.default_value;
-  for (const auto& [key, value] : spec.options) {
-    check_option(entry, key, value, "`attn_opt`");
-    if (values_.contains(key)) values_[key] = value;
-  }
-}
-
-MechanismOptions::MechanismOptions(const std::vector<MechanismOption>& declared,
-                                   const std::map<std::string, std::string>& chosen) {
-  for (const MechanismOption& option : declared) values_[option.key] = option.default_value;
-  for (const auto& [key, value] : chosen) values_.at(key) = value;
-}
+MechanismOptions::MechanismOptions(const AttentionSpec& spec)
+    : MechanismOptions(find_mechanism(spec.mechanism), spec.options, "`attn_opt`") {}
 
 const std::string& MechanismOptions::text(const std::string& key) const {
   const auto found = values_.find(key);
@@ -150,10 +133,6 @@ ExtentOption::ExtentOption(std::string of_key, std::string of_help)
 SwitchOption::SwitchOption(std::string of_key, bool by_default, std::string of_help)
     : ChoiceOption(std::move(of_key), {{"on", true}, {"off", false}}, std::move(of_help)) {
   default_value = by_default ? "on" : "off";
-}
-
-MechanismRegistration::MechanismRegistration(MechanismEntry entry) {
-  catalogue().add(std::move(entry));
 }
 
 }  // namespace hydrascope::model

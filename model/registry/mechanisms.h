@@ -5,6 +5,7 @@
 
 #include "model/attention/token_grid.h"
 #include "model/registry/attention_spec.h"
+#include "model/registry/catalogue.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -71,9 +72,16 @@ class MechanismOptions {
  public:
   /// Throws what `check_option` throws.
   MechanismOptions(const AttentionSpec& spec);  // NOLINT(google-explicit-constructor)
-  /// `chosen`, which has been checked, over the defaults of `declared`.
-  MechanismOptions(const std::vector<MechanismOption>& declared,
-                   const std::map<std::string, std::string>& chosen);
+  /// `chosen` over the defaults of an entry of any kind. Throws what `check_option` throws.
+  template <class Entry>
+  MechanismOptions(const Entry& entry, const std::map<std::string, std::string>& chosen,
+                   const std::string& subject) {
+    for (const MechanismOption& option : entry.options) values_[option.key] = option.default_value;
+    for (const auto& [key, value] : chosen) {
+      check_option(entry, key, value, subject);
+      if (values_.contains(key)) values_[key] = value;
+    }
+  }
   [[nodiscard]] const std::string& text(const std::string& key) const;
   [[nodiscard]] double number(const std::string& key) const;
   [[nodiscard]] bool on(const std::string& key) const { return text(key) == "on"; }
@@ -119,21 +127,36 @@ struct MechanismEntry {
   std::function<std::unique_ptr<TokenMixer>(const TokenMixerArguments&)> make = {};
 };
 
+Catalogue<MechanismEntry>& mechanism_catalogue();
+using MechanismRegistration = Registration<MechanismEntry, mechanism_catalogue>;
+
 /// All entries, sorted by name.
-const std::vector<const MechanismEntry*>& mechanisms();
-
+inline const std::vector<const MechanismEntry*>& mechanisms() {
+  return mechanism_catalogue().all();
+}
 /// By name or alias; nullptr when there is none.
-const MechanismEntry* find_mechanism_or_null(std::string_view name_or_alias);
-
+inline const MechanismEntry* find_mechanism_or_null(std::string_view name_or_alias) {
+  return mechanism_catalogue().find_or_null(name_or_alias);
+}
 /// By name or alias; throws Error(invalid_argument) that lists the entries. `subject`: the field
 /// with the name.
-const MechanismEntry& find_mechanism(std::string_view name_or_alias,
-                                     const std::string& subject = "`attn`");
+inline const MechanismEntry& find_mechanism(std::string_view name_or_alias,
+                                            const std::string& subject = "`attn`") {
+  return mechanism_catalogue().find(name_or_alias, subject);
+}
 
 /// Throws Error(invalid_argument) when `entry` has no option `key` or does not take `value`; the
 /// message names `subject`.
 void check_option(const MechanismEntry& entry, std::string_view key, std::string_view value,
                   const std::string& subject);
+void check_option(const std::string& entry, const std::vector<MechanismOption>& options,
+                  std::string_view key, std::string_view value, const std::string& subject);
+/// The same for an entry of another kind.
+template <class Entry>
+void check_option(const Entry& entry, std::string_view key, std::string_view value,
+                  const std::string& subject) {
+  check_option(entry.name, entry.options, key, value, subject);
+}
 
 // Options of the usual kinds. A mechanism makes one object of each, lists it in its entry and reads
 // a layer's value by calling it, so a key is spelt once.
@@ -197,12 +220,5 @@ Option of_stored_tensors(Option option) {
 }
 /// "exp|softmax2" or "1 to 8": the values of the option.
 std::string describe_values(const MechanismOption& option);
-
-/// Static objects of this type fill the registry; a second entry of a name or alias stops the
-/// program's start with Error(internal).
-class MechanismRegistration {
- public:
-  explicit MechanismRegistration(MechanismEntry entry);
-};
 
 }  // namespace hydrascope::model

@@ -2,43 +2,25 @@
 
 #include "kernels/error.h"
 #include "model/config/config.h"
-#include "model/registry/catalogue.h"
 #include "model/registry/layer_choices.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace hydrascope::model {
 namespace {
 
-Catalogue<MemoryEntry>& all_memories() {
-  static Catalogue<MemoryEntry> entries("memory", kNoMemory);
-  return entries;
-}
-
 constexpr const char* kMemoryField = "`memory`";
-constexpr const char* kMemoryOptionsField = "`memory_opt`";
 
-void check_memory_option(const std::string& name, std::string_view key, std::string_view value,
-                         const std::string& subject) {
-  const MemoryEntry& entry = find_memory(name, subject);
-  check_option(MechanismEntry{.name = entry.name, .options = entry.options}, key, value, subject);
-}
-
-const LayerChoices<MemorySpec>& memory_choices() {
-  static const LayerChoices<MemorySpec> of_memories{
+const LayerChoices<MemorySpec, MemoryEntry>& memory_choices() {
+  static const LayerChoices<MemorySpec, MemoryEntry> of_memories{
+      memory_catalogue(),
       &MemorySpec::memory,
       {kMemoryField, "a memory's name", "examples: state | state:6-11 | xl:last2"},
-      kMemoryOptionsField,
+      "`memory_opt`",
       "memory.key=value or memory:layers.key=value",
       "layers are 3 | 0-9 | last4 | first2 | every2",
       "has",
-      kNoMemory,
-      [](std::string_view word, const std::string& subject) {
-        return word == kNoMemory ? std::string(kNoMemory) : find_memory(word, subject).name;
-      },
-      check_memory_option,
-      memory_options};
+      kNoMemory};
   return of_memories;
 }
 
@@ -58,19 +40,12 @@ std::string why_no_memory(const MemoryEntry& entry, std::int64_t layer, const Vi
 
 }  // namespace
 
-const std::vector<const MemoryEntry*>& memories() { return all_memories().all(); }
-const MemoryEntry* find_memory_or_null(std::string_view name) {
-  return all_memories().find_or_null(name);
-}
-const MemoryEntry& find_memory(std::string_view name_or_alias, const std::string& subject) {
-  return all_memories().find(name_or_alias, subject);
+Catalogue<MemoryEntry>& memory_catalogue() {
+  static Catalogue<MemoryEntry> entries("memory", kNoMemory);
+  return entries;
 }
 
-MechanismOptions memory_options(const MemorySpec& spec) {
-  for (const auto& [key, value] : spec.options)
-    check_memory_option(spec.memory, key, value, kMemoryOptionsField);
-  return {find_memory(spec.memory).options, spec.options};
-}
+MechanismOptions memory_options(const MemorySpec& spec) { return memory_choices().options(spec); }
 
 std::vector<MemorySpec> choose_memories(std::string_view spec,
                                         const std::vector<std::string>& options,
@@ -102,7 +77,5 @@ std::string to_text(const std::vector<MemorySpec>& layers) {
   for (const auto& [key, value] : memory_choices().values(layers)) text += " " + key + "=" + value;
   return text;
 }
-
-MemoryRegistration::MemoryRegistration(MemoryEntry entry) { all_memories().add(std::move(entry)); }
 
 }  // namespace hydrascope::model

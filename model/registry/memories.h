@@ -44,13 +44,20 @@ struct MemoryEntry {
   std::function<std::unique_ptr<FrameMemory>(const MechanismOptions&)> make = {};
 };
 
+Catalogue<MemoryEntry>& memory_catalogue();
+using MemoryRegistration = Registration<MemoryEntry, memory_catalogue>;
+
 /// All entries, sorted by name.
-const std::vector<const MemoryEntry*>& memories();
+inline const std::vector<const MemoryEntry*>& memories() { return memory_catalogue().all(); }
 /// By name or alias; nullptr when there is none.
-const MemoryEntry* find_memory_or_null(std::string_view name_or_alias);
+inline const MemoryEntry* find_memory_or_null(std::string_view name_or_alias) {
+  return memory_catalogue().find_or_null(name_or_alias);
+}
 /// Throws Error(invalid_argument) that lists the entries. `subject`: the field with the name.
-const MemoryEntry& find_memory(std::string_view name_or_alias,
-                               const std::string& subject = "`memory`");
+inline const MemoryEntry& find_memory(std::string_view name_or_alias,
+                                      const std::string& subject = "`memory`") {
+  return memory_catalogue().find(name_or_alias, subject);
+}
 
 /// The options of one layer's memory with the defaults filled in. Throws what `check_option` throws.
 MechanismOptions memory_options(const MemorySpec& spec);
@@ -65,12 +72,5 @@ std::vector<MemorySpec> choose_memories(std::string_view spec,
 
 /// "state:10-11 state.lambda=0.7": the layers' memories and their options with the defaults filled in.
 std::string to_text(const std::vector<MemorySpec>& layers);
-
-/// Static objects of this type fill the registry; a second entry of a name or alias stops the
-/// program's start with Error(internal).
-class MemoryRegistration {
- public:
-  explicit MemoryRegistration(MemoryEntry entry);
-};
 
 }  // namespace hydrascope::model

@@ -1,62 +1,31 @@
 #include "model/registry/positions.h"
 
-#include "model/registry/catalogue.h"
 #include "model/registry/layer_choices.h"
-
-#include <utility>
 
 namespace hydrascope::model {
 namespace {
 
-Catalogue<PositionEntry>& rules() {
-  static Catalogue<PositionEntry> entries("position rule", kNoRule);
-  return entries;
-}
-
-constexpr const char* kOptionsField = "`rel_pos_opt`";
-
-const LayerChoices<PositionSpec>& rule_choices() {
-  static const LayerChoices<PositionSpec> of_rules{
+const LayerChoices<PositionSpec, PositionEntry>& rule_choices() {
+  static const LayerChoices<PositionSpec, PositionEntry> of_rules{
+      position_catalogue(),
       &PositionSpec::rule,
       {"`rel_pos`", "a rule's name", "examples: rope | rope:0-5,none:6-11 | alibi:last4"},
-      kOptionsField,
+      "`rel_pos_opt`",
       "rule.key=value or rule:layers.key=value",
       "examples: rope | rope:0-5,none:6-11 | alibi:last4",
       "has",
-      kNoRule,
-      [](std::string_view word, const std::string& subject) {
-        return word == kNoRule ? std::string(kNoRule) : find_position_rule(word, subject).name;
-      },
-      [](const std::string& name, std::string_view key, std::string_view value,
-         const std::string& subject) {
-        check_option(find_position_rule(name, subject), key, value, subject);
-      },
-      position_options};
+      kNoRule};
   return of_rules;
 }
 
 }  // namespace
 
-const std::vector<const PositionEntry*>& position_rules() { return rules().all(); }
-const PositionEntry* find_position_rule_or_null(std::string_view name) {
-  return rules().find_or_null(name);
-}
-const PositionEntry& find_position_rule(std::string_view name_or_alias,
-                                        const std::string& subject) {
-  return rules().find(name_or_alias, subject);
+Catalogue<PositionEntry>& position_catalogue() {
+  static Catalogue<PositionEntry> entries("position rule", kNoRule);
+  return entries;
 }
 
-void check_option(const PositionEntry& entry, std::string_view key, std::string_view value,
-                  const std::string& subject) {
-  const MechanismEntry declared{.name = entry.name, .options = entry.options};
-  check_option(declared, key, value, subject);
-}
-
-MechanismOptions position_options(const PositionSpec& spec) {
-  const PositionEntry& entry = find_position_rule(spec.rule);
-  for (const auto& [key, value] : spec.options) check_option(entry, key, value, kOptionsField);
-  return {entry.options, spec.options};
-}
+MechanismOptions position_options(const PositionSpec& spec) { return rule_choices().options(spec); }
 
 void apply_position_spec(std::string_view spec, std::vector<PositionSpec>& layers) {
   rule_choices().apply(spec, layers);
@@ -74,7 +43,5 @@ std::vector<PositionSpec> with_all_options(std::vector<PositionSpec> layers) {
     if (layer.rule != kNoRule) layer.options = position_options(layer).all();
   return layers;
 }
-
-PositionRegistration::PositionRegistration(PositionEntry entry) { rules().add(std::move(entry)); }
 
 }  // namespace hydrascope::model

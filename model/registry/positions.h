@@ -43,18 +43,22 @@ struct PositionEntry {
   std::function<std::shared_ptr<const PositionRule>(const TokenMixerArguments&)> make = {};
 };
 
-/// All entries, sorted by name.
-const std::vector<const PositionEntry*>& position_rules();
-/// By name or alias; nullptr when there is none.
-const PositionEntry* find_position_rule_or_null(std::string_view name_or_alias);
-/// Throws Error(invalid_argument) that lists the entries. `subject`: the field with the name.
-const PositionEntry& find_position_rule(std::string_view name_or_alias,
-                                        const std::string& subject = "`rel_pos`");
+Catalogue<PositionEntry>& position_catalogue();
+using PositionRegistration = Registration<PositionEntry, position_catalogue>;
 
-/// Throws Error(invalid_argument) for an option that the entry lacks, or a value that it does not
-/// take.
-void check_option(const PositionEntry& entry, std::string_view key, std::string_view value,
-                  const std::string& subject);
+/// All entries, sorted by name.
+inline const std::vector<const PositionEntry*>& position_rules() {
+  return position_catalogue().all();
+}
+/// By name or alias; nullptr when there is none.
+inline const PositionEntry* find_position_rule_or_null(std::string_view name_or_alias) {
+  return position_catalogue().find_or_null(name_or_alias);
+}
+/// Throws Error(invalid_argument) that lists the entries. `subject`: the field with the name.
+inline const PositionEntry& find_position_rule(std::string_view name_or_alias,
+                                               const std::string& subject = "`rel_pos`") {
+  return position_catalogue().find(name_or_alias, subject);
+}
 
 /// The options of one layer's rule with the defaults filled in; none for `kNoRule`.
 MechanismOptions position_options(const PositionSpec& spec);
@@ -70,12 +74,5 @@ std::map<std::string, std::string> position_option_values(const std::vector<Posi
 std::vector<PositionSpec> with_all_options(std::vector<PositionSpec> layers);
 /// The text that `apply_position_spec` reads back; "none" without any rule.
 std::string to_text(const std::vector<PositionSpec>& layers);
-
-/// Static objects of this type fill the registry; a second entry of a name or alias stops the
-/// program's start with Error(internal).
-class PositionRegistration {
- public:
-  explicit PositionRegistration(PositionEntry entry);
-};
 
 }  // namespace hydrascope::model

@@ -50,7 +50,7 @@ VitConfig config_of(const std::string& arch, const Json& kwargs, std::int64_t he
       continue;
     }
     if (key == "act_layer") {
-      config.act = find_activation(value.get<std::string>()).value();
+      config.act = find_word<Activation>(value.get<std::string>()).value();
       continue;
     }
     if (key == "scale_attn_norm" || key == "scale_mlp_norm") {
@@ -71,7 +71,7 @@ VitConfig config_of(const std::string& arch, const Json& kwargs, std::int64_t he
       known = true;
       using Target = std::decay_t<decltype(target)>;
       if constexpr (std::is_same_v<Target, Pooling>) {
-        target = find_pooling(value.template get<std::string>()).value();
+        target = find_word<Pooling>(value.template get<std::string>()).value();
       } else if constexpr (!std::is_same_v<Target, Activation> &&
                            !std::is_same_v<Target, std::vector<AttentionSpec>> &&
                            !std::is_same_v<Target, std::vector<PositionSpec>>) {

@@ -1,7 +1,6 @@
 #include "model/attention/linear/linear_attention.h"
 
 #include "model/attention/attention.h"
-#include "model/ops/linear_attention.h"
 
 #include <ATen/ATen.h>
 
@@ -9,110 +8,40 @@
 #include <vector>
 
 namespace hydrascope::model {
-namespace {
 
 using at::Tensor;
-using ops::LinearFormula;
-
-LinearFormula formula_of(const FeatureMap& map, const TokenGrid& grid,
-                         const Normaliser& normaliser) {
-  return {map, normaliser, grid, map.token_weights(grid)};
-}
-
-/// The sums of a map that has no kernels. Inputs are u of queries and keys, and v.
-struct FormulaSums : torch::CustomClassHolder {
-  FormulaSums(FeatureMapPtr map_, const TokenGrid& grid_, const Normaliser& normaliser_)
-      : map(std::move(map_)), grid(grid_), normaliser(normaliser_) {}
-
-  [[nodiscard]] ops::AttentionForward forward(const ops::AttentionInputs& in, bool) const {
-    return formula_of(*map, grid, normaliser).forward(in.q, in.k, in.v);
-  }
-  [[nodiscard]] ops::AttentionBackward backward(const ops::AttentionInputs& in,
-                                                const ops::AttentionSaved& saved) const {
-    // Sums over tokens are constants here: a second derivative would silently be wrong. Operators have
-    // no derivative of their backward pass, so LibTorch itself refuses theirs.
-    TORCH_CHECK(!at::GradMode::is_enabled(),
-                "linear attention by chunks has no second derivative; Kernels::reference has");
-    const auto [dq, dk, dv] =
-        formula_of(*map, grid, normaliser).backward(in.q, in.k, in.v, saved.sums, saved.grad_y);
-    return {dq, dk, dv, Tensor()};
-  }
-  [[nodiscard]] c10::IValue saved() const {
-    return c10::IValue::make_capsule(c10::make_intrusive<FormulaSums>(*this));
-  }
-  static const FormulaSums& from(const c10::IValue& saved) {
-    return *static_cast<const FormulaSums*>(saved.toCapsule().get());
-  }
-
-  FeatureMapPtr map;
-  TokenGrid grid;
-  Normaliser normaliser;
-};
-
-/// The reference in the type of its inputs: y of features a and b (B, H, N, F) by plain operations
-/// that autograd differentiates. z is summed in at least float32; it and S are rounded to the inputs'
-/// type before they meet the queries. `denominator`: m of a.z (B, H, N, 1), or undefined.
-template <class Denominator>
-Tensor attend_features(const Tensor& a, const Tensor& b, const Tensor& v,
-                       const Denominator& denominator) {
-  const Tensor s = b.transpose(-2, -1).matmul(v);
-  const Tensor z = b.sum(2, /*keepdim=*/false, compute_type(b)).unsqueeze(-1);
-  // One product for numerators and denominators.
-  const Tensor products = a.matmul(at::cat({s, z.to(s.scalar_type())}, -1));
-  const std::int64_t columns = v.size(3);
-  const Tensor numerators = products.narrow(-1, 0, columns);
-  const Tensor m = denominator(to_compute_type(products.narrow(-1, columns, 1)));
-  return m.defined() ? numerators / m : numerators;
-}
-
-}  // namespace
-
-std::optional<kernels::linear_attention::Rule> kernel_rule(const FeatureMap& map,
-                                                           const Normaliser& normaliser) {
-  const std::optional<FusedFeature> fused = map.fused();
-  if (!fused || normaliser.rule == Normaliser::Rule::signed_clamp) return std::nullopt;
-  return kernels::linear_attention::Rule{fused->feature, normaliser, fused->unit_eps};
-}
+using ops::LinearSums;
 
 Tensor linear_attention(const FeatureMapPtr& map, const Tensor& q, const Tensor& k, const Tensor& v,
                         const TokenGrid& grid, const Normaliser& normaliser) {
   const Tensor u_q = map->network(q, Side::query);
   const Tensor u_k = map->network(k, Side::key);
   const auto rule = kernel_rule(*map, normaliser);
-  if (!rule) return ops::attend_by({u_q, u_k, v, std::nullopt}, FormulaSums(map, grid, normaliser));
-  if (v.is_cpu() && v.scalar_type() == at::kBFloat16 && wants_gradient({u_q, u_k, v})) {
-    // The operator's backward passes over the features many times in float32, which takes a fifth of
+  if (rule && v.is_cpu() && v.scalar_type() == at::kBFloat16 && wants_gradient({u_q, u_k, v})) {
+    // The closed form's backward passes over the features many times in float32, which takes a fifth of
     // a training step of DeiT-Tiny. Features with a bound need no maxima.
     if (const Tensor a = bounded_features(rule->feature, u_q); a.defined()) {
-      const auto added_eps = [&](const Tensor& az) { return az + normaliser.eps; };
-      return attend_features(a, bounded_features(rule->feature, u_k), v, added_eps)
-          .to(v.scalar_type());
+      const Tensor b = bounded_features(rule->feature, u_k);
+      const Tensor s = b.transpose(-2, -1).matmul(v);
+      const Tensor z = b.sum(2, /*keepdim=*/false, compute_type(b)).unsqueeze(-1);
+      // One product for numerators and denominators.
+      const Tensor products = a.matmul(at::cat({s, z.to(s.scalar_type())}, -1));
+      const Tensor m = to_compute_type(products.narrow(-1, v.size(3), 1)) + normaliser.eps;
+      return (products.narrow(-1, 0, v.size(3)) / m).to(v.scalar_type());
     }
   }
-  return ops::attend({u_q, u_k, v, std::nullopt},
-                     ops::LinearOptions{*rule, map->token_weights(grid)});
+  // The kernels' maps know their gradients in closed form.
+  const FeatureMapPtr summed = rule ? kernel_map({rule->feature, rule->unit_eps}) : map;
+  return ops::attend(
+      {u_q, u_k, v, std::nullopt},
+      c10::make_intrusive<LinearSums>(summed, normaliser, grid, map->token_weights(grid)));
 }
 
 Tensor linear_attention_reference(const FeatureMapPtr& map, const Tensor& q, const Tensor& k,
                                   const Tensor& v, const TokenGrid& grid,
-                                  const Normaliser& normaliser) {
-  const LinearFormula formula = formula_of(*map, grid, normaliser);
-  const auto values = [&](const Tensor& x, Side side) {
-    return formula.values(map->network(to_compute_type(x), side), side, 0);
-  };
-  const Tensor of_keys = values(k, Side::key);
-  const Tensor maximum = formula.maximum(of_keys);
-  const Tensor b = formula.key_features(of_keys, maximum, 0);
-  const Tensor a = formula.query_features(values(q, Side::query), maximum);
-  const auto denominator = [&](const Tensor& az) { return formula.denominator(az); };
-  return attend_features(a, b, to_compute_type(v), denominator).to(v.scalar_type());
-}
-
-Tensor linear_attention_by_state(const FeatureMapPtr& map, const Tensor& q, const Tensor& k,
-                                 const Tensor& v, const TokenGrid& grid,
-                                 const Normaliser& normaliser,
-                                 const std::function<void(MixerState&)>& change) {
-  const LinearFormula formula = formula_of(*map, grid, normaliser);
+                                  const Normaliser& normaliser,
+                                  const std::function<void(MixerState&)>& change) {
+  const LinearSums formula(map, normaliser, grid);
   const auto values = [&](const Tensor& x, Side side) {
     return formula.values(map->network(to_compute_type(x), side), side, 0);
   };
@@ -122,7 +51,7 @@ Tensor linear_attention_by_state(const FeatureMapPtr& map, const Tensor& q, cons
   const Tensor s = b.transpose(-2, -1).matmul(to_compute_type(v));
   MixerState state{at::cat({s, b.sum(2).unsqueeze(-1)}, -1), {}};
   if (maximum.defined()) state.logarithm = maximum.unsqueeze(-1);
-  change(state);
+  if (change) change(state);
   const Tensor common = maximum.defined() ? state.logarithm.squeeze(-1) : Tensor();
   const Tensor products =
       formula.query_features(values(q, Side::query), common).matmul(state.values);
@@ -135,7 +64,7 @@ Tensor linear_attention_by_state(const FeatureMapPtr& map, const Tensor& q, cons
 Tensor linear_attention_rows(const FeatureMapPtr& map, const Tensor& q, const Tensor& k,
                              const TokenGrid& grid, const Normaliser& normaliser,
                              std::int64_t first, std::int64_t count) {
-  const LinearFormula formula = formula_of(*map, grid, normaliser);
+  const LinearSums formula(map, normaliser, grid);
   const Tensor u_k = map->network(to_compute_type(k), Side::key);
   const Tensor u_q = map->network(to_compute_type(q.narrow(2, first, count)), Side::query);
   const Tensor values = formula.values(u_q, Side::query, first);

@@ -31,7 +31,7 @@ class LinearMixer final : public TokenMixer {
   torch::Tensor mix_state(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                           const TokenGrid& grid,
                           const std::function<void(MixerState&)>& change) override {
-    return merge_heads(linear_attention_by_state(map_, q, k, v, grid, normaliser_, change));
+    return merge_heads(linear_attention_reference(map_, q, k, v, grid, normaliser_, change));
   }
 
   [[nodiscard]] std::unique_ptr<KernelForm> kernel_form() const override {

@@ -36,7 +36,7 @@ namespace {
 void read_pooling(HubConfig& config, const JsonFields& fields) {
   const auto word = fields.text("global_pool");
   if (!word || word->empty()) return;
-  const auto known = model::find_pooling(*word);
+  const auto known = model::find_word<model::Pooling>(*word);
   if (!known) fields.refuse("global_pool", "\"token\", \"avg\" or \"map\"");
   config.global_pool = known;
 }
@@ -191,8 +191,8 @@ void read_hidden_argument(HubConfig& config, const JsonFields& args, const std::
              (key == "rel_pos_type" && (value == "mlp" || value == "bias"))) {
     return;
   } else if (key == "act_layer" && value.is_string() &&
-             model::find_activation(value.get<std::string>())) {
-    config.act = model::find_activation(value.get<std::string>());
+             model::find_word<model::Activation>(value.get<std::string>())) {
+    config.act = model::find_word<model::Activation>(value.get<std::string>());
     config.says_act = true;
     return;
   } else if (key == "attn_pool_num_heads" && value.is_number_integer() && value > 0 &&

@@ -410,7 +410,7 @@ def main():
         sys.exit(SKIPPED)
     torch.ops.load_library(arguments.library)
     torch.set_num_threads(min(2, torch.get_num_threads()))
-    built = torch._C._dispatch_has_kernel_for_dispatch_key("hydrascope::_hydra_attention_forward", "CUDA")
+    built = hasattr(ops, "_has_gpu_kernels")
     if arguments.emulated:
         cases = [on("cpu", Values), on("cpu", Gradients)]
     else:

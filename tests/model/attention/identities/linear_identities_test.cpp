@@ -160,7 +160,7 @@ TEST(LinearIdentitiesTest, AttentionCase23DenominatorsLieBetweenOneAndFN) {
     tokens.q = (scale * tokens.q).clamp(-65, 65).to(at::kFloat);
     tokens.k = (scale * tokens.k).clamp(-65, 65).to(at::kFloat);
     const FeatureMapPtr map = hedgehog_exponents();
-    const model::ops::LinearFormula formula(*map, {}, kGrid, {});
+    const model::ops::LinearSums formula(map, {}, kGrid);
     const at::Tensor keys = formula.values(tokens.k, Side::key, 0);
     const at::Tensor maximum = formula.maximum(keys);
     const at::Tensor z = formula.key_features(keys, maximum, 0).sum(2);
