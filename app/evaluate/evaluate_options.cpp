@@ -42,9 +42,8 @@ std::vector<std::string> map_names() {
 /// The option that cannot do without labels, as it was written; "" where there is none.
 std::string option_that_needs_labels(const ParsedOptions& options, const SetJobs& jobs) {
   if (jobs.scores) {
-    for (const Field& field :
-         std::initializer_list<Field>{&ScoreRequest::required_top1, &ScoreRequest::per_class,
-                                      &ScoreRequest::confusions, &ScoreRequest::html})
+    for (const Field& field : std::initializer_list<Field>{
+             &ScoreRequest::required_top1, &ScoreRequest::per_class, &ScoreRequest::html})
       if (options.given(field)) return options[field].origin;
   }
   if (jobs.measures_maps) {
@@ -111,16 +110,10 @@ std::vector<Option> labelled_set_options() {
 std::vector<Option> score_options() {
   return in_group(
       "Scores", Role::report,
-      {text("real-labels",
-            "file of the valid classes of each picture (ImageNet ReaL), for a second score; a "
-            "column real_labels of --labels-csv does the same",
-            into(&SetRequest::real_labels), takes("FILE.json"), reads),
-       number("require-top1", "least top-1 in percent; exit code 4 below it",
+      {number("require-top1", "least top-1 in percent; exit code 4 below it",
               into(&ScoreRequest::required_top1), takes("PCT")),
        text("per-class", "file of the accuracy by class; - prints it after the summary",
             into(&ScoreRequest::per_class), takes("FILE|-"), written),
-       integer("confusions", "number of printed confusions of two classes, the most frequent first",
-               into(&ScoreRequest::confusions), at_least(1), keyed("scores.confusions")),
        text("html", "also write one page: scores, calibration, worst classes, surest errors",
             into(&ScoreRequest::html), takes("FILE.html"), written),
        number("calibrate-exit",
@@ -204,7 +197,7 @@ EvaluateRequest evaluate_request(const ParsedOptions& options, const SetJobs& jo
   return request;
 }
 
-void check_evaluate_options(const ParsedOptions& options, Format format) {
+void check_evaluate_options(const ParsedOptions& options) {
   refuse_beside_views(options, {&ScoreRequest::save_logits});
   for (const Field& field :
        std::initializer_list<Field>{&OutputRequest::file, &ScoreRequest::save_logits,
@@ -216,12 +209,6 @@ void check_evaluate_options(const ParsedOptions& options, Format format) {
   }
   const GivenOption& page = options[&ScoreRequest::html];
   if (!page.text().empty()) check_extension(page.text(), page.origin, {".html"});
-  std::vector<std::string> tables;
-  if (const GivenOption& shown = options[&ScoreRequest::confusions]; shown.given())
-    tables.push_back(shown.origin);
-  if (const GivenOption& printed = options[&ScoreRequest::per_class]; printed.is("-"))
-    tables.push_back(printed.origin);
-  check_one_table(format, tables);
 }
 
 }  // namespace hydrascope::app

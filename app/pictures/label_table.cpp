@@ -34,8 +34,7 @@ struct TableColumns {
   std::optional<std::size_t> file = {};
   std::optional<std::size_t> label = {};
   LabelKind kind = LabelKind::word;
-  std::optional<std::size_t> real = {};
-  [[nodiscard]] bool suffice() const { return file && (label || real); }
+  [[nodiscard]] bool suffice() const { return file && label; }
 };
 
 /// In lower case, without blanks, `_` and other signs.
@@ -54,7 +53,7 @@ TableColumns find_columns(const std::vector<std::string>& titles) {
     if (found == titles.end()) return std::nullopt;
     return static_cast<std::size_t>(found - titles.begin());
   };
-  TableColumns columns{.file = place_of("file"), .real = place_of("reallabels")};
+  TableColumns columns{.file = place_of("file")};
   if (!columns.file) columns.file = place_of("imageid");
   for (const auto& [name, kind] : {std::pair{"classindex", LabelKind::index},
                                    {"label", LabelKind::word},
@@ -142,7 +141,7 @@ struct TableForm {
   if (found.size() > kShown) found = found.substr(0, kShown) + "...";
   throw UsageError(
       "the header needs a column of files (file, ImageId) and one of classes (label, class_index, "
-      "PredictionString, real_labels); found: " +
+      "PredictionString); found: " +
           found,
       subject, "without a header, two columns: a picture that exists and its class");
 }
@@ -194,22 +193,6 @@ TableForm find_form(std::string& text, PictureFinder& files, const std::string& 
       return {delimiter, false, {"column 1", "column 2"}, {.file = 0, .label = 1}};
   }
   refuse_header(longest, subject);
-}
-
-/// The classes that words with blanks, commas or semicolons between them name; a cell that is one
-/// word as a whole is that class.
-std::vector<std::int64_t> listed_classes(const std::string& cell, const ClassWords& words,
-                                         const std::string& place) {
-  if (const auto whole = words.meaning_of(cell).classes; whole.size() == 1) return whole;
-  std::string spaced = cell;
-  std::ranges::replace_if(
-      spaced, [](char c) { return std::string_view(",;|[]").find(c) != std::string_view::npos; },
-      ' ');
-  std::vector<std::int64_t> classes;
-  std::istringstream list(spaced);
-  for (std::string word; list >> word;)
-    classes.push_back(words.find(word, place + ", '" + word + "'"));
-  return classes;
 }
 
 /// The classes of "n02444819 12 3 480 270 n02444819 ...", each once.
@@ -299,18 +282,13 @@ LabelledPicture LabelTable::read_row(const TableRow& row) {
   }
   const std::string& name = full_cell(row, *form_.columns.file);
   LabelledPicture picture{files_.find(name, place_of(row)).value_or(files_.folder() / name)};
-  if (const auto label = form_.columns.label)
-    picture.target = target_of(full_cell(row, *label), place_of(row));
-  if (const auto real = form_.columns.real)
-    picture.valid = listed_classes(cell(row, *real), words_, place_of(row));
+  picture.target = target_of(full_cell(row, *form_.columns.label), place_of(row));
   return picture;
 }
 
 LabelledSet LabelTable::read() {
   LabelledSet set;
-  set.has_labels = form_.columns.label.has_value();
-  set.has_real_labels = form_.columns.real.has_value();
-  set.rule = "column " + form_.titles[set.has_labels ? *form_.columns.label : *form_.columns.real];
+  set.rule = "column " + form_.titles[*form_.columns.label];
   std::map<fs::path, std::pair<std::size_t, std::int64_t>> seen;  // place and row of each file
   for (const TableRow& row : rows_) {
     LabelledPicture picture = read_row(row);
@@ -319,8 +297,7 @@ LabelledSet LabelTable::read() {
     const auto [known, is_new] = seen.try_emplace((error ? picture.file : file).lexically_normal(),
                                                   set.pictures.size(), row.number);
     if (const auto& [earlier, number] = known->second;
-        !is_new && (set.pictures[earlier].target != picture.target ||
-                    set.pictures[earlier].valid != picture.valid)) {
+        !is_new && set.pictures[earlier].target != picture.target) {
       throw UsageError("'" + row.cells[*form_.columns.file] + "' has another class in row " +
                            std::to_string(number),
                        place_of(row));

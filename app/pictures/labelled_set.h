@@ -22,8 +22,7 @@ inline constexpr std::int64_t kNoClass = -1;
 
 struct LabelledPicture {
   std::filesystem::path file;
-  std::int64_t target = kNoClass;        ///< 0-based index among the model's classes
-  std::vector<std::int64_t> valid = {};  ///< of `has_real_labels`: all labels that are right
+  std::int64_t target = kNoClass;  ///< 0-based index among the model's classes
   /// Why there is nothing to read at `file`, which counts as a failed picture.
   std::optional<ErrorCode> error = {};
   std::string message = {};
@@ -32,7 +31,6 @@ struct LabelledPicture {
 struct LabelledSet {
   std::vector<LabelledPicture> pictures;
   bool has_labels = true;  ///< every picture has a target, or none
-  bool has_real_labels = false;
   /// How classes were told from folders or columns, for messages: "folders are synset ids".
   std::string rule;
   bool is_by_index = false;  ///< the folders' names are class indices
@@ -100,22 +98,10 @@ LabelledSet read_folder_classes(const std::filesystem::path& folder, const image
 /// - the file (file, ImageId): relative to `folder`, to the table's folder or as given, with or
 ///   without the extension;
 /// - its class: class_index (0-based), label (`ClassWords`) or ImageNet's PredictionString, the first
-///   that is there;
-/// - any number of valid classes with blanks between them (real_labels).
+///   that is there.
 /// Without a header there are two columns, and the first one names a picture that exists. Files that
 /// do not exist are part of the set. Throws Error(invalid_argument) with the row.
 LabelledSet read_labels_csv(const std::filesystem::path& csv, const std::filesystem::path& folder,
                             const image::Labels& labels);
-
-// Several valid labels per picture ("ReaL", Beyer et al. 2020, Are we done with ImageNet?, arXiv
-// 2006.07159).
-
-/// Gives the pictures of `set` the lists of `file`, a JSON array of arrays of class indices, one a
-/// picture; an empty one where no class is valid. ImageNet's validation pictures
-/// (ILSVRC2012_val_00000042.JPEG) find theirs by number, in any order and any part of the set; of
-/// other pictures there must be as many as lists, in the set's order. Throws
-/// Error(invalid_argument).
-void read_real_labels(const std::filesystem::path& file, std::int64_t num_classes,
-                      LabelledSet& set);
 
 }  // namespace hydrascope::app

@@ -44,7 +44,7 @@ ScoredPicture score_picture(std::span<const float> logits, std::int64_t target, 
 /// confidence, but no loss.
 ScoredPicture score_picture(const BestViews& views, std::int64_t target, std::size_t index);
 
-// Top-1 and top-5 of a labelled set, by one label and by several.
+// Top-1 and top-5 of a labelled set.
 
 /// 100 count / all; NaN of nothing.
 inline double percent_of(std::int64_t count, std::int64_t all) {
@@ -70,24 +70,6 @@ class Accuracy {
   std::int64_t top5_ = 0;
 };
 
-/// Top-1 over labels of which several may be valid (Beyer et al. 2020, Are we done with ImageNet?,
-/// arXiv 2006.07159): right where the predicted class is one of them. A picture without a valid
-/// label counts nowhere.
-class RealAccuracy {
- public:
-  void add(const ScoredPicture& picture, std::span<const std::int64_t> valid) {
-    if (valid.empty()) return;
-    ++images_;
-    if (std::ranges::find(valid, picture.predicted) != valid.end()) ++right_;
-  }
-  [[nodiscard]] std::int64_t images() const noexcept { return images_; }
-  [[nodiscard]] double top1() const { return percent_of(right_, images_); }
-
- private:
-  std::int64_t images_ = 0;
-  std::int64_t right_ = 0;
-};
-
 // How far two models say the same of the same pictures.
 
 /// One picture's logits of two models, in a few numbers.
@@ -98,11 +80,6 @@ struct ComparedLogits {
 };
 /// Both of as many classes.
 ComparedLogits compare_logits(std::span<const float> model, std::span<const float> reference);
-
-/// The exact McNemar test (McNemar 1947): how probable it is, if both are right equally often, that
-/// the pictures on which exactly one of them is right are shared out so unevenly; two-sided, 1
-/// without such pictures.
-double mcnemar_p(std::int64_t only_model, std::int64_t only_reference);
 
 class Agreement {
  public:
@@ -117,15 +94,6 @@ class Agreement {
   [[nodiscard]] double mean_difference() const;
   /// The reference's, over the labelled pictures that both classified.
   [[nodiscard]] const Accuracy& reference() const noexcept { return reference_; }
-
-  /// Labelled pictures by who is right.
-  struct Counts {
-    std::int64_t both = 0;
-    std::int64_t only_model = 0;
-    std::int64_t only_reference = 0;
-    std::int64_t neither = 0;
-  };
-  [[nodiscard]] const Counts& counts() const noexcept { return counts_; }
 
   /// The model's top-1 minus the reference's, in percentage points, and its standard error over the
   /// pictures, which both saw: NaN below two pictures.
@@ -142,7 +110,10 @@ class Agreement {
   double largest_difference_ = 0;
   double differences_ = 0;
   Accuracy reference_;
-  Counts counts_;
+  // Labelled pictures, and those that one of both has right.
+  std::int64_t labelled_ = 0;
+  std::int64_t only_model_right_ = 0;
+  std::int64_t only_reference_right_ = 0;
 };
 
 // Which classes are taken for which.
@@ -160,9 +131,6 @@ class ConfusionCounts {
   [[nodiscard]] ResultTable classes(const image::Labels& labels,
                                     std::optional<std::size_t> worst = std::nullopt,
                                     std::int64_t least_images = 1) const;
-  /// The `count` most frequent wrong pairs, most frequent first (then by class): target, predicted,
-  /// count, and the share of the target's pictures.
-  [[nodiscard]] ResultTable pairs(std::size_t count, const image::Labels& labels) const;
 
  private:
   struct Class {
@@ -186,8 +154,6 @@ class CalibrationScore {
   /// Mean over the pictures of |accuracy - mean confidence| of their bin: 15 bins of equal width of
   /// the predicted class's probability.
   [[nodiscard]] double expected_error() const;
-  /// The largest of the bins that hold pictures.
-  [[nodiscard]] double maximum_error() const;
   /// Mean -ln of the target's probability.
   [[nodiscard]] double negative_log_likelihood() const;
   /// Mean over the pictures of the squared distance of all probabilities from one at the target (0
@@ -235,7 +201,7 @@ class Scores {
 
   /// top1, top1_macro (of labelled sets), top5, images, failed.
   void add_accuracy(Summary& summary) const;
-  /// nll, brier, ece, mce; top1_real, images_real.
+  /// nll, brier, ece.
   void add_calibration(Summary& summary) const;
   void add_agreement(Summary& summary) const;
 
@@ -244,7 +210,6 @@ class Scores {
   std::int64_t images_ = 0;
   std::int64_t failed_ = 0;
   Accuracy accuracy_;
-  RealAccuracy real_;
   CalibrationScore calibration_;
   ConfusionCounts confusions_;
   Agreement agreement_;

@@ -26,7 +26,7 @@ CommandSpec evaluate_spec() {
       "hydrascope evaluate imagenet/val --html scores.html",
       "hydrascope evaluate pictures --labels-csv pictures/images.csv --format json",
       "hydrascope evaluate imagenet/val --img-size 384 --require-top1 70",
-      "hydrascope evaluate imagenet/val --real-labels real.json --per-class classes.csv",
+      "hydrascope evaluate imagenet/val --per-class classes.csv",
   };
   return spec;
 }

@@ -1,19 +1,14 @@
 #include "app/tasks/evaluation.h"
 
 #include "app/evaluate/evaluated_set.h"
-#include "app/maps/map_choice.h"
 #include "app/model/model_metadata.h"
 #include "app/pipeline/predictions.h"
 #include "app/run/console.h"
 #include "app/run/signal_stop.h"
 #include "app/run/terminal_text.h"
-#include "app/visualize/heat_figure.h"
-#include "kernels/stopwatch.h"
 
 #include <algorithm>
-#include <array>
 #include <iostream>
-#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -34,17 +29,6 @@ std::vector<at::Tensor> logits_of(Session& session, std::span<const LabelledPict
     return true;
   });
   return logits;
-}
-
-/// The default map of a class; none where the model has none.
-std::vector<MapChoice> default_maps(const model::VitConfig& config) {
-  MapWords words;
-  words.of_class = true;
-  try {
-    return choose_maps(config, words).maps;
-  } catch (const Error&) {
-    return {};
-  }
 }
 
 }  // namespace
@@ -159,35 +143,8 @@ bool Evaluation::add(const PipelineResult& result, const at::Tensor& reference) 
 }
 
 std::vector<Gallery> Evaluation::surest_errors(const image::Labels& labels) const {
-  Gallery gallery{"Surest errors", {}};
-  constexpr std::size_t kMost = 24;
-  constexpr double kMostSeconds = 20;  // of heat; what comes later has none
   const PipelineOptions& pipeline = session_.pipeline();
-  std::unique_ptr<Session> explainer;
-  ErrorGallery::Drawing drawing;
-  const auto begin = Clock::now();
-  const std::vector<MapChoice> maps = default_maps(session_.config());
-  const bool is_one_view = !session_.transform().views.have_places;
-  if (!errors_.worst().empty() && is_one_view && !maps.empty()) {
-    explainer = session_.in_precision(session_.run_request().precision);
-    explainer->load({.maps = maps});
-    gallery.title += ", with the evidence for what they are and for what they were taken for";
-    drawing = [&](image::Picture& picture, const viz::Canvas& shrunk, const ScoredPicture& error) {
-      std::vector<viz::Canvas> drawn;
-      if (seconds_since(begin) > kMostSeconds) return drawn;
-      const Answer answer = explainer->answer(
-          explainer->look(picture), {.maps = maps, .classes = {error.target, error.predicted}});
-      const FigureOptions figure = FigureOptions::of_evidence();
-      for (const InputMap& map : answer.maps)
-        drawn.push_back(draw_figure(shrunk, std::array{shown_map(map, figure)}, figure, nullptr));
-      return drawn;
-    };
-  }
-  gallery.pictures =
-      errors_.pictures(0, kMost, set_, labels, pipeline.decode, pipeline.notice, drawing);
-  std::vector<Gallery> galleries;
-  galleries.push_back(std::move(gallery));
-  return galleries;
+  return {{"Surest errors", errors_.pictures(set_, labels, pipeline.decode, pipeline.notice)}};
 }
 
 }  // namespace hydrascope::app

@@ -15,7 +15,6 @@ namespace hydrascope::app {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 
 const SetJobs kScores{.command = "evaluate", .scores = true};
 const SetJobs kCompares{.command = "compare", .compares = true};
@@ -45,37 +44,6 @@ class EvaluatedSetTest : public ::testing::Test {
 
   testing::TemporaryFolder folder_;
 };
-
-TEST_F(EvaluatedSetTest, AColumnOfValidLabels) {
-  const std::string both = folder_.write(
-      "a.csv", "file,label,real_labels\n1.jpg,0,0 2\n2.jpg,1,\n3.jpg,2,n00000002  1\n");
-  const LabelledSet set = read({"--labels-csv", both});
-  EXPECT_TRUE(set.has_labels);
-  EXPECT_TRUE(set.has_real_labels);
-  ASSERT_EQ(set.pictures.size(), 3U);
-  EXPECT_EQ(set.pictures[2].target, 2);
-  EXPECT_THAT(set.pictures[0].valid, ElementsAre(0, 2));
-  EXPECT_THAT(set.pictures[1].valid, IsEmpty());
-  EXPECT_THAT(set.pictures[2].valid, ElementsAre(1, 1));
-  const LabelledSet alone =
-      read({"--labels-csv", folder_.write("b.csv", "file,real_labels\n1.jpg,1\n")});
-  EXPECT_FALSE(alone.has_labels);
-  EXPECT_TRUE(alone.has_real_labels);
-  EXPECT_EQ(alone.pictures[0].target, kNoClass);
-  EXPECT_ERROR(read({"--labels-csv", folder_.write("c.csv", "file,real_labels\n1.jpg,1 3\n")}),
-               invalid_argument, "'3'", "row 2");
-}
-
-TEST_F(EvaluatedSetTest, RealLabelsAreOfTheWholeSet) {
-  std::string csv = "file,label\n";
-  for (int i = 0; i < 4; ++i) csv += std::to_string(i) + ".jpg,0\n";
-  const LabelledSet set =
-      read({"--labels-csv", folder_.write("a.csv", csv), "--real-labels",
-            folder_.write("real.json", "[[0], [1], [2], []]"), "--limit-images", "2"});
-  ASSERT_EQ(set.pictures.size(), 2U);
-  EXPECT_EQ(set.pictures[1].file.filename(), "2.jpg");
-  EXPECT_THAT(set.pictures[1].valid, ElementsAre(2));
-}
 
 TEST_F(EvaluatedSetTest, AFlatFolderHasNoLabels) {
   folder_.write("b.jpg");
@@ -175,19 +143,12 @@ TEST_F(EvaluatedSetTest, FoldersOfUnlabelledPictures) {
 }
 
 TEST_F(EvaluatedSetTest, OptionsThatDoNotGoTogether) {
-  const auto refuse = [&](const std::vector<std::string>& words, Format format, const char* text) {
-    EXPECT_ERROR(check_evaluate_options(options(words), format), invalid_argument, text);
-  };
-  EXPECT_ERROR(check_evaluate_options(options({"--per-class", "/nonexistent/x.csv"}), Format::text),
-               not_found, "no such folder", "`per_class` /nonexistent/x.csv");
-  refuse({"--per-class", "/tmp"}, Format::text, "found a folder");
+  EXPECT_ERROR(check_evaluate_options(options({"--per-class", "/nonexistent/x.csv"})), not_found,
+               "no such folder", "`per_class` /nonexistent/x.csv");
+  EXPECT_ERROR(check_evaluate_options(options({"--per-class", "/tmp"})), invalid_argument,
+               "found a folder");
   EXPECT_ERROR(check_written_files(options({"--per-class", "a.csv", "-o", "./a.csv"})),
                invalid_argument, "same file as");
-  refuse({"--set", "confusions=2", "--per-class", "-"}, Format::csv, "one table");
-  EXPECT_NO_THROW(
-      check_evaluate_options(options({"--set", "confusions=2", "--per-class", "-"}), Format::json));
-  EXPECT_NO_THROW(check_evaluate_options(options({"--set", "confusions=2", "--per-class", "x.csv"}),
-                                         Format::csv));
 }
 
 }  // namespace

@@ -120,17 +120,6 @@ TEST_F(LabelTableTest, NumbersOfAnIndexColumnAreIndices) {
   EXPECT_ERROR(read("file,label\na.jpg,0\n"), invalid_argument, "row 2", "called by numbers");
 }
 
-TEST_F(LabelTableTest, ListsOfValidClasses) {
-  for (const char* cell : {"1 0", "\"1,0\"", "\"[1, 0]\"", "otter n02363005", "1;0"}) {
-    const LabelledSet set = read("file,real_labels\na.jpg,"s + cell + "\n\"b, c.jpg\",\n");
-    EXPECT_FALSE(set.has_labels);
-    EXPECT_TRUE(set.has_real_labels);
-    EXPECT_THAT(set.pictures.at(0).valid, ElementsAre(1, 0)) << cell;
-    EXPECT_THAT(set.pictures.at(1).valid, IsEmpty());
-  }
-  EXPECT_THAT(read("file,real_labels\na.jpg,river otter\n").pictures.at(0).valid, ElementsAre(1));
-}
-
 TEST_F(LabelTableTest, WhatIsRefusedAndWhy) {
   const auto refuse = [&](std::string_view table, const char* text, const char* place = "t.csv") {
     EXPECT_ERROR(read(table), invalid_argument, text, place);
