@@ -35,15 +35,6 @@ struct FigureOptions {
   LabelType label_type = LabelType::name;  ///< of captions
   std::string font;                        ///< a file, or ""
 
-  /// As `visualize` draws by default.
-  static FigureOptions of_evidence() {
-    FigureOptions options;
-    options.sign = viz::Sign::positive;
-    options.alpha = 0.8;
-    options.fade = true;
-    options.outlier_percent = 30;
-    return options;
-  }
   /// Whether a figure of so many maps is more than a picture of that size; it needs a font, as a title does.
   [[nodiscard]] bool has_extras(std::size_t maps) const {
     return maps > 1 || colorbar || colorbar_numbers || caption || beside;
