@@ -200,8 +200,7 @@ int run_over_set(const EvaluateRequest& request) {
   console.detail("labels: " + set.rule + ", " + std::to_string(set.pictures.size()) + " pictures");
   std::optional<FaithfulnessPlan> plan;
   if (jobs.measures_maps)
-    plan = plan_faithfulness(request.faithfulness, request.run.seed, session->config(),
-                             session->transform());
+    plan = plan_faithfulness(request.faithfulness, request.run.seed, session->config());
   if (jobs.calibrates_exit) prepare_calibration(*session, set, *score.exit_delta);
   session->load({}, plan ? plan->traced_layers(session->config()) : std::vector<std::int64_t>());
   if (jobs.compares) {

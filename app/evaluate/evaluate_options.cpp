@@ -41,18 +41,10 @@ std::vector<std::string> map_names() {
 
 /// The option that cannot do without labels, as it was written; "" where there is none.
 std::string option_that_needs_labels(const ParsedOptions& options, const SetJobs& jobs) {
-  if (jobs.scores) {
-    for (const Field& field : std::initializer_list<Field>{
-             &ScoreRequest::required_top1, &ScoreRequest::per_class, &ScoreRequest::html})
-      if (options.given(field)) return options[field].origin;
-  }
-  if (jobs.measures_maps) {
-    const GivenOption& measures = options[&FaithfulnessRequest::measures];
-    for (const std::string& measure : measures.values)
-      if (measure == "positive" || measure == "negative") return measures.origin + " " + measure;
-    const GivenOption& of_class = options[&FaithfulnessRequest::of_class];
-    if (of_class.is("target")) return of_class.origin + " target";
-  }
+  if (!jobs.scores) return "";
+  for (const Field& field : std::initializer_list<Field>{
+           &ScoreRequest::required_top1, &ScoreRequest::per_class, &ScoreRequest::html})
+    if (options.given(field)) return options[field].origin;
   return "";
 }
 
@@ -148,22 +140,15 @@ std::vector<Option> agreement_options() {
 std::vector<Option> faithfulness_options() {
   return in_group(
       "Faithfulness", Role::task,
-      {text("measure", "measures of the maps; positive and negative need labels",
-            into(&FaithfulnessRequest::measures), takes("NAME,..."),
-            by_default("deletion,insertion"), one_of(names_of(explain::measures())), comma_list),
+      {text("measure", "measures of the maps", into(&FaithfulnessRequest::measures),
+            takes("NAME,..."), by_default("deletion,insertion"),
+            one_of(names_of(explain::measures())), comma_list),
        text("method", "measured methods, beside random maps and the centre",
             into(&FaithfulnessRequest::methods), takes("NAME,..."),
             otherwise("all that the layer supports"), one_of(map_names()), comma_list),
        integer("steps", "steps of deletion and insertion, each a forward pass per picture and map",
                into(&FaithfulnessRequest::steps), by_default("14"), at_least(1),
                keyed("measure.steps")),
-       text("substrate", "replacement of a patch; insertion always starts from blur",
-            into(&FaithfulnessRequest::substrate),
-            otherwise("mean for deletion, black for positive and negative"),
-            one_of(names_of(explain::substrates())), keyed("measure.substrate")),
-       text("explained-class", "explained and watched class: the predicted one or the labelled one",
-            into(&FaithfulnessRequest::of_class), by_default("pred"), one_of({"pred", "target"}),
-            keyed("measure.explained-class")),
        text("layer", "layer that is explained, from 0", into(&FaithfulnessRequest::layer),
             takes("last|N"), by_default("last"))});
 }

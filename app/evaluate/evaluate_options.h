@@ -36,7 +36,7 @@ std::vector<Option> labelled_set_options();  // labels-csv, no-labels, limit-ima
 std::vector<Option> score_options();  // require-top1, per-class, html, calibrate-exit, save-logits
 std::vector<Option> layer_reference_options();  // against, against-attn, against-attn-opt
 std::vector<Option> agreement_options();        // the same, against-precision
-std::vector<Option> faithfulness_options();     // measure, method, steps, substrate, class, layer
+std::vector<Option> faithfulness_options();     // measure, method, steps, layer
 
 /// The request for the other model, by its options.
 struct AgainstRequest {
@@ -84,9 +84,7 @@ struct FaithfulnessRequest {
   std::vector<std::string> methods;  ///< none: all that the layer supports
   std::string methods_origin;        ///< what named them
   std::int64_t steps = 14;
-  std::string substrate;  ///< "": as the measure has it
-  std::string of_class;   ///< "pred" or "target"
-  std::string layer;      ///< "last" or a number
+  std::string layer;  ///< "last" or a number
 };
 
 struct EvaluateRequest : PicturesRequest {

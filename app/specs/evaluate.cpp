@@ -76,8 +76,7 @@ CommandSpec faithfulness_spec() {
   spec.examples = {
       "hydrascope faithfulness photos/",
       "hydrascope faithfulness photos/ --method hydra,attention,gradcam --set steps=7",
-      "hydrascope faithfulness imagenet/val --limit-images 500 --measure positive,negative "
-      "--set explained-class=target --format json",
+      "hydrascope faithfulness imagenet/val --limit-images 500 --measure deletion --format json",
   };
   return spec;
 }

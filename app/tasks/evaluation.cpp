@@ -39,16 +39,11 @@ Evaluation::Evaluation(const ScoreRequest& wanted, const SetJobs& jobs, const La
       session_(session),
       faithfulness_(faithfulness),
       reference_(reference),
-      looks_(faithfulness != nullptr ? faithfulness->looks_per_picture() : 1),
-      progress_(jobs.command, std::ssize(set.pictures) * looks_, session.console().progress,
-                faithfulness != nullptr ? "looks" : ProgressOptions().unit),
+      progress_(jobs.command, std::ssize(set.pictures), session.console().progress),
       scores_(set) {
   const double share = reference != nullptr ? 0.5 : 1;
   session.hide_for_notes(progress_, share);
   if (reference != nullptr) reference->hide_for_notes(progress_, share);
-  if (faithfulness != nullptr) {
-    faithfulness->on_looks([this](std::int64_t looks) { progress_.advance(looks); });
-  }
   if (!wanted.save_logits.empty()) logits_.emplace(wanted.save_logits);
 }
 
@@ -88,22 +83,11 @@ void Evaluation::run_in_parts(std::size_t at_once) {
       others = logits_of(*reference_, std::span(set_.pictures).subspan(begin, results.size()));
     for (std::size_t i = 0; go_on && i < others.size(); ++i) {
       const PipelineResult& result = results[i];
-      if (faithfulness_ != nullptr && !result.error) foretell(result);
       go_on = faithfulness_ == nullptr || result.error.has_value() ||
-              faithfulness_->add(result, set_.pictures[reported_].target, reported_);
+              faithfulness_->add(result, reported_);
       if (go_on) go_on = add(result, others[i]);
     }
   }
-}
-
-void Evaluation::foretell(const PipelineResult& result) {
-  if (std::exchange(is_foretold_, true)) return;
-  const std::int64_t all = std::ssize(set_.pictures) * looks_;
-  const double seconds = faithfulness_->seconds_of_look(result) * static_cast<double>(all);
-  if (stop_requested()) return;
-  progress_.hide();
-  session_.console().note(about(seconds) + " in all: the model looks " + std::to_string(looks_) +
-                          " times at each picture, " + std::to_string(all) + " times in all");
 }
 
 void Evaluation::add_exit(const PictureExit& exit, std::int64_t class_index) {
@@ -137,8 +121,7 @@ bool Evaluation::add(const PipelineResult& result, const at::Tensor& reference) 
     if (views.places.empty())
       add_exit(result.exit, std::ranges::max_element(logits) - logits.begin());
   }
-  // Looks at a picture that was measured are counted already.
-  progress_.advance(faithfulness_ == nullptr || result.error ? looks_ : 0);
+  progress_.advance();
   return !(result.error && session_.run_request().fail_fast);
 }
 

@@ -1,5 +1,5 @@
-// The names of the measures of faithfulness and of the substitutes of a patch: words that the
-// command line offers, without LibTorch. faithfulness.h and substrate.h say what they compute.
+// The names of the measures of faithfulness: words that the command line offers, without LibTorch.
+// faithfulness.h says what they compute.
 #pragma once
 
 #include "model/registry/entry_table.h"
@@ -9,7 +9,7 @@
 
 namespace hydrascope::model::explain {
 
-enum class Measure { deletion, insertion, positive, negative };
+enum class Measure { deletion, insertion };
 
 struct MeasureEntry {
   Measure measure;
@@ -23,20 +23,6 @@ inline const MeasureEntry& entry_of(Measure measure) {
 }
 inline const MeasureEntry* find_measure_or_null(std::string_view name) {
   return find_in(measures(), name);
-}
-
-enum class Substrate { mean, black, blur };
-
-struct SubstrateEntry {
-  Substrate substrate;
-  std::string_view name;  ///< as `--substrate` spells it
-};
-const std::vector<SubstrateEntry>& substrates();
-inline const SubstrateEntry& entry_of(Substrate substrate) {
-  return entry_in(substrates(), &SubstrateEntry::substrate, substrate);
-}
-inline const SubstrateEntry* find_substrate_or_null(std::string_view name) {
-  return find_in(substrates(), name);
 }
 
 }  // namespace hydrascope::model::explain

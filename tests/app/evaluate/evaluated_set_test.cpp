@@ -60,10 +60,6 @@ TEST_F(EvaluatedSetTest, AFlatFolderHasNoLabels) {
   EXPECT_ERROR(read({}), invalid_argument, "`labels_csv`");
   EXPECT_ERROR(read({"--set", "no-labels=on", "--per-class", "-"}), invalid_argument, "no labels",
                "`per_class`");
-  EXPECT_ERROR(read({"--measure", "deletion,negative"}, kMeasures), invalid_argument, "no labels",
-               "`measure` negative");
-  EXPECT_ERROR(read({"--measure", "deletion", "--set", "explained-class=target"}, kMeasures),
-               invalid_argument, "no labels", "`explained_class` target");
 }
 
 TEST_F(EvaluatedSetTest, WhatNeedsNoLabelsTakesAnyPictures) {
