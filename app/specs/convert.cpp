@@ -126,9 +126,7 @@ std::vector<Option> recipe_options() {
               keyed("last.mechanism-lr-scale")),
        integer("train-from", "first block that learns in the last stage; embeddings never do",
                into(&ConvertOptions::train_from), takes("LAYER"),
-               otherwise("the first converted one"), at_least(0), keyed("last.train-from")),
-       flag("train-head", "let the classifier learn in the last stage",
-            into(&ConvertOptions::trains_head), keyed("last.train-head"))});
+               otherwise("the first converted one"), at_least(0), keyed("last.train-from"))});
 }
 
 /// Rows of the stages that few runs change.

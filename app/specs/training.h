@@ -48,13 +48,10 @@ struct TrainingOptions {
   [[nodiscard]] double max_seconds() const { return 60 * max_minutes; }
 };
 
-/// `--set train-split` and its neighbours.
+/// The pictures of `train`.
 struct DataRequest {
   std::vector<std::string> words = {};  ///< one folder
-  std::string train_split = "train";
-  std::optional<std::string> val_split = {};  ///< without: the usual names are tried
-  bool names_train_split = false;             ///< it is not the default
-  double held_out = 0;                        ///< share, or number from 1 on
+  double held_out = 0;                  ///< share, or number from 1 on
   std::string labels = {};
   std::uint64_t seed = 42;
 };
@@ -89,7 +86,6 @@ struct ConvertOptions {
   double answers_weight = 1;
   double blocks_weight = 4;
   std::int64_t train_from = -1;
-  bool trains_head = false;
   std::vector<std::string> starts = {};  ///< files
   std::string evaluated_folder = {};
   std::string labels_csv = {};

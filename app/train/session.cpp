@@ -197,7 +197,7 @@ constexpr std::string_view kConstants = R"({"aug-repeats": 0, "color-jitter": 0,
   "mixup-switch-prob": 0.5, "opt-eps": 1e-8, "ratio": [0.75, 1.3333333333333333], "recount": 1,
   "remode": "pixel", "train-interpolation": "random", "vflip": 0})";
 constexpr std::string_view kConstantsOfTrain =
-    R"({"decay-epochs": 90, "decay-rate": 0.1, "warmup-lr": 1e-6})";
+    R"({"decay-epochs": 90, "decay-rate": 0.1, "train-split": "train", "warmup-lr": 1e-6})";
 constexpr std::string_view kConstantsOfConvert = R"({"cls-weight": 0, "evaluations-maps": 2,
   "evaluations-outputs": 2, "hydra-deviation": 0.3, "hydra-offset": 1, "hydra-start-batches": 4,
   "lr-maps": 1e-2, "lr-outputs": 1e-3, "mixup-prob": 0.7, "outputs-cls-weight": 0.5,

@@ -44,7 +44,6 @@ TrainRequest train_request(const ParsedOptions& options) {
   refuse_without_teacher(options);
   DataRequest& data = request.data;
   data.words = request.words;
-  data.names_train_split = options.given(&DataRequest::train_split);
   data.labels = request.labels;
   data.seed = request.run.seed;
   request.loss.mixup = request.mixup;

@@ -34,24 +34,12 @@ Folders find_folders(const DataRequest& data) {
   std::error_code ignored;
   if (!fs::is_directory(root, ignored)) throw NotFound("no such folder", words[0]);
   Folders folders;
-  const fs::path split = root / data.train_split;
-  if (!fs::is_directory(split, ignored)) {
-    if (data.names_train_split || data.val_split)
-      throw NotFound("no such folder", split.string(),
-                     std::string(data.names_train_split ? "`train_split`" : "`val_split`") +
-                         " needs both folders");
-    folders.training = root;
-    return folders;
-  }
-  folders.training = split;
-  std::vector<std::string> names(kSplits.begin() + 1, kSplits.end());
-  if (data.val_split) names = {*data.val_split};
-  for (const std::string& name : names) {
-    if (!fs::is_directory(root / name, ignored)) continue;
-    folders.validation = root / name;
-    return folders;
-  }
-  if (data.val_split) throw NotFound("no such folder", (root / names[0]).string());
+  folders.training = root / kSplits.front();
+  if (!fs::is_directory(folders.training, ignored)) return {root, std::nullopt};
+  const auto* const found = std::find_if(
+      kSplits.begin() + 1, kSplits.end(),
+      [&](const std::string_view name) { return fs::is_directory(root / name, ignored); });
+  if (found != kSplits.end()) folders.validation = root / *found;
   return folders;
 }
 
