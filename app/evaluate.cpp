@@ -109,7 +109,7 @@ void prepare_calibration(Session& session, const LabelledSet& set, double delta)
   session.watch_exits();
 }
 
-/// exit_rule, exit_delta, exit_confidence, exit_threshold, exit_differing, exit_layers, and the way to keep it.
+/// exit_rule, exit_delta, exit_threshold, exit_differing, exit_layers, and the way to keep it.
 void add_exit_calibration(const Session& session, const std::vector<ExitTrial>& trials,
                           double delta, Report& results) {
   const model::VitConfig& config = session.config();
@@ -121,24 +121,15 @@ void add_exit_calibration(const Session& session, const std::vector<ExitTrial>& 
   Summary& summary = results.summary;
   summary.add("exit_rule", std::string(name(config.exit_rule)));
   summary.add("exit_delta", delta, kThresholdDecimals);
-  summary.add("exit_confidence", kExitConfidence, 2);
   summary.add("exit_threshold", found.threshold, kThresholdDecimals);
   summary.add("exit_differing", found.differing);
   summary.add("exit_layers", layers);
-  std::string kept = "`hydrascope convert IN OUT";
-  if (config.coarse_exits) {
-    kept += " --set coarse-exits=";
-    for (std::size_t i = 0; i < config.exits.size(); ++i)
-      kept += (i > 0 ? "," : "") + std::to_string(config.exits[i]);
-  }
-  if (config.exit_rule != model::ExitRule::margin ||
-      session.source().trained.exit_rule != config.exit_rule)
-    kept += " --set exit-rule=" + std::string(name(config.exit_rule));
   const std::string threshold = fixed(found.threshold, kThresholdDecimals);
   session.note(found.threshold >= 1
                    ? "no threshold keeps to it: no picture may leave early"
-                   : "`exit_threshold` " + threshold + " lets pictures leave; " + kept +
-                         " --set exit-threshold=" + threshold + "` keeps it in the file");
+                   : "`exit_threshold` " + threshold +
+                         " lets pictures leave; `hydrascope convert IN OUT` keeps "
+                         "it in a file, beside the same `coarse_exits` and `exit_rule`");
 }
 
 /// The standard error of a share of so many pictures, per cent.
@@ -147,24 +138,13 @@ double standard_error(double percent, std::int64_t images) {
   return std::sqrt(percent * (kAll - percent) / static_cast<double>(images));
 }
 
-viz::LineChart calibration_chart(const CalibrationScore& calibration,
-                                 const ResultTable& reliability) {
+viz::LineChart calibration_chart(const ResultTable& reliability) {
   viz::LineChart chart{"Calibration", "mean probability of the predicted class",
                        "share that is right", lines_of(reliability, "confidence", "accuracy")};
   chart.lines.push_back({"perfect", {{0, 0}, {1, 1}}, false});
-  double too_sure = 0;
-  for (const OrderedJson& bin : reliability.json()) {
-    const auto images = bin.at("images").get<std::int64_t>();
-    chart.lines.front().notes.push_back(std::to_string(images));
-    if (images > 0)
-      too_sure += static_cast<double>(images) *
-                  (bin.at("confidence").get<double>() - bin.at("accuracy").get<double>());
-  }
-  chart.caption =
-      std::string("The model is ") + (too_sure > 0 ? "surer than it is" : "less sure than it is") +
-      " right: the expected calibration error is " + fixed(calibration.expected_error(), 3) +
-      ". Each point is a bin of pictures with its number of pictures. On the grey line the "
-      "probability is the share that is right.";
+  for (const OrderedJson& bin : reliability.json())
+    chart.lines.front().notes.push_back(std::to_string(bin.at("images").get<std::int64_t>()));
+  chart.caption = "Each point is a bin of pictures with its number of pictures.";
   return chart;
 }
 
@@ -187,7 +167,7 @@ void add_score_tables(const ScoreRequest& wanted, const Scores& scores, const im
   report.add_table("", "Classes of the lowest top-1", confusions.classes(labels, kRows, kLeast),
                    kOnPage);
   ResultTable reliability = scores.calibration().reliability();
-  report.charts.push_back(calibration_chart(scores.calibration(), reliability));
+  report.charts.push_back(calibration_chart(reliability));
   report.add_table("reliability", "Calibration by the predicted class's probability",
                    std::move(reliability), kInJson | kOnPage);
 }

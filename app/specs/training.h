@@ -72,7 +72,6 @@ struct ConvertOptions {
   bool format_only = false;
   double held_out = 480;
   bool balances_sources = false;
-  std::string stage = "both";  ///< "maps", "finetune" or "both"
   double epochs = 5;
   std::int64_t steps_maps = 1600;
   std::optional<std::int64_t> steps_outputs = {};

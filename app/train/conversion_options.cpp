@@ -78,7 +78,7 @@ ConvertRequest convert_request(const ParsedOptions& options) {
   request.dtype = weights_request(options).dtype.value_or(request.dtype);
 
   training::ConversionOptions& conversion = request.conversion;
-  conversion.maps.steps = request.stage == "finetune" ? 0 : request.steps_maps;
+  conversion.maps.steps = request.steps_maps;
   conversion.finetune.evaluations = conversion.sizes.evaluations = request.evaluations;
   conversion.sizes.steps = request.sizes.empty() ? 0 : request.steps_sizes;
   conversion.sizes.learning_rate = request.sizes_learning_rate;
@@ -107,10 +107,6 @@ ConvertRequest convert_request(const ParsedOptions& options) {
   conversion.low_rank = request.low_rank;
   conversion.trainer = request.trainer;
   request.loader.sampler.balance_sources = request.balances_sources;
-  if (request.stage == "maps" && !request.sizes.empty()) {
-    throw UsageError("sizes are learned end to end", "`stage` maps",
-                     "`epochs` 0 leaves the stage before them out");
-  }
   return request;
 }
 
@@ -155,16 +151,15 @@ training::ConversionOptions conversion_options(const ConvertRequest& request, co
   maps.batch_size = request.batch_size_maps.value();
   maps.warmup_steps = warmup(maps.steps, kMapsWarmup);
   training::StageOptions& outputs = conversion.outputs;
-  outputs.steps = request.stage == "finetune" ? 0 : request.steps_outputs.value();
+  outputs.steps = request.steps_outputs.value();
   outputs.batch_size = request.asked_batch_size.value();
   outputs.warmup_steps = warmup(outputs.steps, kOutputsWarmup);
   training::StageOptions& finetune = conversion.finetune;
   const auto of_a_step = static_cast<double>(outputs.batch_size * conversion.trainer.accumulation *
                                              run.launch.world_size);
   const double steps = request.epochs * static_cast<double>(pictures) / of_a_step;
-  finetune.steps = request.stage == "maps" || request.epochs == 0
-                       ? 0
-                       : std::max<std::int64_t>(1, std::llround(std::floor(steps)));
+  finetune.steps =
+      request.epochs == 0 ? 0 : std::max<std::int64_t>(1, std::llround(std::floor(steps)));
   finetune.learning_rate = request.learning_rate.value();
   for (training::StageOptions* last : {&finetune, &conversion.sizes, &conversion.exits}) {
     last->batch_size = outputs.batch_size;

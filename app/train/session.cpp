@@ -201,7 +201,7 @@ constexpr std::string_view kConstantsOfTrain =
 constexpr std::string_view kConstantsOfConvert = R"({"cls-weight": 0, "evaluations-maps": 2,
   "evaluations-outputs": 2, "hydra-deviation": 0.3, "hydra-offset": 1, "hydra-start-batches": 4,
   "lr-maps": 1e-2, "lr-outputs": 1e-3, "mixup-prob": 0.7, "outputs-cls-weight": 0.5,
-  "outputs-lr-scale": 0.5, "query-rows": 49, "temperature": 1})";
+  "outputs-lr-scale": 0.5, "query-rows": 49, "stage": "both", "temperature": 1})";
 
 }  // namespace
 

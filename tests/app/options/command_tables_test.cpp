@@ -188,7 +188,7 @@ TEST(Roles, MakeRecipes) {
       "mechanism-lr-scale min-lr mixup model-ema "
       "model-ema-decay momentum "
       "num-classes opt opt-betas overview pos-embed pos-interp rel-pos rel-pos-opt "
-      "reprob reset-head scale scenes seed sizes stage start steps-exits steps-maps steps-"
+      "reprob reset-head scale scenes seed sizes start steps-exits steps-maps steps-"
       "outputs steps-sizes target train-from use-ema weight-decay");
   EXPECT_EQ(names_where("convert", free),
             "arch batch-size batch-size-maps crop-mode crop-pct grad-accum-steps img-size "
