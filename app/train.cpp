@@ -484,7 +484,7 @@ int TrainingRun::run() {
   about_["training"] =
       training_recipe(request_, subject_.source.config, teacher, autocast_, group_->world_size());
   identity_ = identity_of_run("train", about_["training"], about_, subject_.training);
-  require_same_on_all(about_["training"], identity_, *group_);
+  require_same_on_all(about_["training"], identity_);
   const training::LoaderOptions shown = loader_options();
   try_sizes(shown.resolutions.sizes);
   loader_ = std::make_unique<training::BatchLoader>(subject_.training, shown);

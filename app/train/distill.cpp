@@ -467,7 +467,7 @@ int Distillation::run() {
   about_ = describe_descendant(source_, "convert", transform_, labels);
   about_["recipe"] = recipe_;
   chosen.identity = identity_of_run("convert", recipe_, about_, pictures_.training);
-  require_same_on_all(recipe_, chosen.identity, *group_);
+  require_same_on_all(recipe_, chosen.identity);
   const training::HeldOutImages held_out(mine_of(pictures_.held_out), transform,
                                          chosen.loader.workers, unreadable_.report(),
                                          chosen.loader.decode);
