@@ -47,7 +47,6 @@ namespace fs = std::filesystem;
 namespace training = model::training;
 
 struct TrainRequest : TrainingRequest, TrainOptions {
-  DataRequest data = {};
   model::training::ScheduleOptions schedule = {};  ///< without what the run's length decides
   bool weighs_ponder = false;                      ///< by `--set loss.ponder`
 };
@@ -75,14 +74,10 @@ TrainRequest train_request(const ParsedOptions& options) {
   TrainRequest request;
   static_cast<TrainingRequest&>(request) = training_request(options, "train");
   options.fill<TrainOptions>(request);
-  options.fill(request.data, request.loss, request.schedule);
+  options.fill(request.loss, request.schedule);
   request.weighs_ponder = options.given(&model::training::ClassificationOptions::ponder_weight);
   if (!request.sizes.empty()) refuse_beside_sizes(request);
   refuse_without_teacher(options);
-  DataRequest& data = request.data;
-  data.words = request.words;
-  data.labels = request.labels;
-  data.seed = request.run.seed;
   request.loss.mixup = request.mixup;
   request.loss.seed = request.run.seed;
   return request;
@@ -195,7 +190,7 @@ class TrainingRun : TrainingSession {
   explicit TrainingRun(const TrainRequest& request)
       : TrainingSession(request),
         request_(request),
-        subject_(open_subject(request.data, request.model, request.transform)),
+        subject_(open_subject(request, request.held_out)),
         length_(length_of(request, subject_.training.size(), group_->world_size())),
         schedule_(schedule_of(request, length_)),
         autocast_(autocast_of(request, device_)),

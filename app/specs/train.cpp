@@ -19,7 +19,7 @@ std::vector<Option> data_options() {
           number("held-out",
                  "held-out pictures for the validation: about this number, or a share "
                  "below 1; only without a validation folder",
-                 into(&DataRequest::held_out), takes("N|SHARE"), by_default("0"), at_least(0)),
+                 into(&TrainOptions::held_out), takes("N|SHARE"), by_default("0"), at_least(0)),
       });
 }
 

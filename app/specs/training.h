@@ -48,16 +48,9 @@ struct TrainingOptions {
   [[nodiscard]] double max_seconds() const { return 60 * max_minutes; }
 };
 
-/// The pictures of `train`.
-struct DataRequest {
-  std::vector<std::string> words = {};  ///< one folder
-  double held_out = 0;                  ///< share, or number from 1 on
-  std::string labels = {};
-  std::uint64_t seed = 42;
-};
-
 /// The request of `train` alone.
 struct TrainOptions {
+  double held_out = 0;       ///< share, or number from 1 on
   std::string teacher = {};  ///< a model's name, file or folder; "" is none
   model::training::ClassificationOptions loss = {};
   std::int64_t epochs = 1;
