@@ -41,7 +41,7 @@ Evaluation::Evaluation(const ScoreRequest& wanted, const SetJobs& jobs, const La
       reference_(reference),
       progress_(jobs.command, std::ssize(set.pictures), session.console().progress),
       scores_(set) {
-  // Of a picture's work, what its first pass is; maps take far more passes.
+  // Maps take far more of the work than the first pass.
   const double share = faithfulness != nullptr ? 0 : reference != nullptr ? 0.5 : 1;
   session.hide_for_notes(progress_, share);
   if (reference != nullptr) reference->hide_for_notes(progress_, share);
