@@ -7,6 +7,7 @@
 #include "app/run/local_ranks.h"
 #include "app/run/signal_stop.h"
 #include "app/run/usage_error.h"
+#include "app/train/probe.h"
 #include "app/train/progress_state.h"
 #include "app/train/session.h"
 #include "app/train/subject.h"
@@ -541,6 +542,7 @@ int TrainingRun::run() {
 }  // namespace
 
 int run_train(const ParsedOptions& options) {
+  if (options.given(&TrainOptions::store)) return run_probe(options);
   const TrainRequest request = train_request(options);
   LocalRanks others(local_processes(request.processes, 1));
   const int code = TrainingRun(request).run();

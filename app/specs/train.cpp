@@ -20,6 +20,10 @@ std::vector<Option> data_options() {
                  "held-out pictures for the validation: about this number, or a share "
                  "below 1; only without a validation folder",
                  into(&TrainOptions::held_out), takes("N|SHARE"), by_default("0"), at_least(0)),
+          text("store",
+               "learn the classifier alone from a store of `embed`; in the place of FOLDER, by "
+               "logistic regression (L-BFGS)",
+               into(&TrainOptions::store), takes("STORE"), reads, role(Role::source)),
       });
 }
 

@@ -57,6 +57,7 @@ struct TrainOptions {
   std::optional<std::int64_t> warmup_epochs = {};
   std::optional<double> learning_rate = {};
   std::optional<double> min_learning_rate = {};
+  std::string store = {};  ///< of vectors, from which a classifier alone is learned
 };
 
 /// The request of `convert` alone; numbers that it lacks depend on the model.

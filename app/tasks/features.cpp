@@ -12,9 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <optional>
 #include <set>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -68,18 +66,6 @@ at::Tensor vectors_of_vote(const VectorStore& store, std::int64_t k, const at::T
   return vectors;
 }
 
-/// By the words of `--features`; nothing for "patches", which are no vector of a picture.
-std::optional<model::Features> find_features(std::string_view name) {
-  constexpr std::array<std::pair<std::string_view, model::Features>, 4> kFeatures{
-      {{"pooled", model::Features::pooled},
-       {"class", model::Features::class_token},
-       {"mean", model::Features::patch_mean},
-       {"projected", model::Features::projected}}};
-  const auto* const found =
-      std::ranges::find(kFeatures, name, &decltype(kFeatures)::value_type::first);
-  return found == kFeatures.end() ? std::nullopt : std::optional(found->second);
-}
-
 }  // namespace
 
 ModelSource feature_source(ModelSource source, const std::string& features) {
@@ -92,6 +78,17 @@ ModelSource feature_source(ModelSource source, const std::string& features) {
                      "`features` pooled is the input of its classifier");
   source.answer = model::FeatureAnswer{.model = source.config, .features = *kind};
   return source;
+}
+
+std::optional<model::Features> find_features(std::string_view name) {
+  constexpr std::array<std::pair<std::string_view, model::Features>, 4> kFeatures{
+      {{"pooled", model::Features::pooled},
+       {"class", model::Features::class_token},
+       {"mean", model::Features::patch_mean},
+       {"projected", model::Features::projected}}};
+  const auto* const found =
+      std::ranges::find(kFeatures, name, &decltype(kFeatures)::value_type::first);
+  return found == kFeatures.end() ? std::nullopt : std::optional(found->second);
 }
 
 StoreFacts facts_of(const ModelSource& source, const image::TransformConfig& transform,
@@ -107,6 +104,8 @@ StoreFacts facts_of(const ModelSource& source, const image::TransformConfig& tra
   if (!upright) of_pictures += std::string(kAsStored);
   return {source.name, digest, attention, features, of_pictures, precision};
 }
+
+bool is_upright(const StoreFacts& facts) { return !facts.transform.ends_with(kAsStored); }
 
 ModelSource voting_source(ModelSource source, const std::shared_ptr<const VectorStore>& store,
                           const VoteRequest& vote, const image::Labels& labels) {

@@ -6,10 +6,14 @@
 #include "app/store/vector_store.h"
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 
 namespace hydrascope::app {
 
+/// By the words of `--features`; nothing for "patches", which are no vector of a picture.
+std::optional<model::Features> find_features(std::string_view name);
 /// The model with these features beside its logits; "patches" leaves the source as it is. Throws
 /// Error(invalid_argument) for features that the model does not have.
 ModelSource feature_source(ModelSource source, const std::string& features);
@@ -18,6 +22,9 @@ ModelSource feature_source(ModelSource source, const std::string& features);
 /// stay as they are stored; `precision` may be "".
 StoreFacts facts_of(const ModelSource& source, const image::TransformConfig& transform,
                     bool upright, const std::string& features, const std::string& precision);
+
+/// The `upright` of these facts.
+bool is_upright(const StoreFacts& facts);
 
 /// A model that answers by DINO's vote of the nearest pictures (Caron et al. 2021, arXiv 2104.14294, appendix
 /// F.1): each of the k votes for its class with exp(cosine / 0.07). With a share the answer is kNN-LM's mixture
