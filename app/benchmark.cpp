@@ -1,7 +1,5 @@
 // hydrascope benchmark: throughput, latency and memory of model x attention x size x batch x
 // precision x device x kernels, beside the most that the processor or the GPU was seen to do.
-#include "app/benchmark/ceiling.h"
-#include "app/benchmark/comparison.h"
 #include "app/benchmark/row.h"
 #include "app/benchmark/sweep.h"
 #include "app/build_info.h"
@@ -18,22 +16,33 @@
 #include "app/run/terminal_text.h"
 #include "app/run/usage_error.h"
 #include "app/session/session.h"
-#include "app/train/measure.h"
 #include "kernels/device/cpu_ceiling.h"
 #include "kernels/device/cpu_features.h"
 #include "kernels/device/gpu_info.h"
 #include "kernels/device/processors.h"
+#include "kernels/stopwatch.h"
 #include "model/config/network_cost.h"
+#include "model/device.h"
+#include "model/training/autocast.h"
+#include "model/training/losses.h"
+#include "model/training/optimizer.h"
+#include "model/training/parameter_groups.h"
+#include "model/vision_transformer.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/ScalarType.h>
 #include <c10/util/Exception.h>
 #include <torch/version.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
+#include <functional>
+#include <malloc.h>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -45,17 +54,146 @@ namespace {
 /// A step of training: the gradients of a product are two products of its size.
 constexpr double kPassesOfAStep = 3;
 
+struct Timings {
+  std::vector<double> milliseconds;  ///< one per call
+  std::int64_t warmup = 0;           ///< calls before
+  std::int64_t peak_memory_bytes = 0;
+};
+
+double timed(const std::function<void()>& once) {
+  const Clock::time_point begin = Clock::now();
+  once();
+  return seconds_since(begin) * 1e3;
+}
+
+/// VmHWM, the largest resident size since the mark was last cleared.
+std::int64_t resident_peak_bytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    constexpr std::string_view kField = "VmHWM:";
+    if (line.starts_with(kField)) return std::stoll(line.substr(kField.size())) * 1024;
+  }
+  return 0;
+}
+
+void clear_resident_peak() {
+  std::ofstream file("/proc/self/clear_refs");
+  file << 5;  // proc(5): resets the peak of the resident set to what is resident now
+}
+
+/// Calls `once`, which must have finished its work when it returns. Memory is the process's largest
+/// resident size during the measured calls on the CPU, the allocator's peak on a GPU.
+Timings measure(const std::function<void()>& once, const MeasureOptions& options,
+                const c10::Device& device) {
+  Timings timings;
+  std::vector<double> before;
+  const Clock::time_point warm_begin = Clock::now();
+  constexpr double kLongestWarmup = 10;
+  constexpr std::size_t kMostWarmups = 20;
+  while (!stop_requested()) {
+    if (options.warmup >= 0) {
+      if (static_cast<std::int64_t>(before.size()) >= options.warmup) break;
+    } else if (settled(before) || before.size() >= kMostWarmups ||
+               (!before.empty() && seconds_since(warm_begin) > kLongestWarmup)) {
+      break;
+    }
+    before.push_back(timed(once));
+  }
+  timings.warmup = static_cast<std::int64_t>(before.size());
+  if (device.is_cuda()) {
+    c10::getDeviceAllocator(device.type())->resetPeakStats(device.index());
+  } else {
+#ifdef __GLIBC__
+    malloc_trim(0);  // what earlier combinations left in the heap is none of this one's
+#endif
+    clear_resident_peak();
+  }
+  const Clock::time_point begin = Clock::now();
+  constexpr std::size_t kFewest = 5;
+  while (!stop_requested()) {
+    const std::size_t done = timings.milliseconds.size();
+    if (options.iterations > 0 ? static_cast<std::int64_t>(done) >= options.iterations
+                               : done >= kFewest && seconds_since(begin) >= options.duration)
+      break;
+    timings.milliseconds.push_back(timed(once));
+  }
+  if (device.is_cuda()) {
+    const auto stats = c10::getDeviceAllocator(device.type())->getDeviceStats(device.index());
+    timings.peak_memory_bytes = stats.allocated_bytes[0].peak;
+  } else {
+    timings.peak_memory_bytes = resident_peak_bytes();
+  }
+  return timings;
+}
+
+/// TFLOP/s of LibTorch's large matrix product (4096 x 768 x 3072, random numbers, best of some) in this
+/// precision on a GPU. The processor's ceiling: kernels/device/cpu_ceiling.h.
+double gpu_peak_tflops(const c10::Device& device, const model::Precision& precision) {
+  constexpr std::int64_t kRows = 4096;
+  constexpr std::int64_t kInner = 768;
+  constexpr std::int64_t kColumns = 3072;
+  constexpr int kRounds = 8;
+  const auto type = at::TensorOptions().device(device).dtype(at::kFloat);
+  const at::Tensor a = at::randn({kRows, kInner}, type).to(precision.dtype);
+  const at::Tensor b = at::randn({kInner, kColumns}, type).to(precision.dtype);
+  at::Tensor c = at::empty({kRows, kColumns}, a.options());
+  double best = 1e30;
+  // A product takes microseconds: several a round, and the copy of one number waits for them.
+  constexpr int kProducts = 100;
+  for (int round = 0; round < kRounds; ++round) {
+    best = std::min(best, timed([&] {
+                      for (int i = 0; i < kProducts; ++i) at::mm_out(c, a, b);
+                      c.flatten()[0].item();
+                    }));
+  }
+  return 2.0 * kRows * kInner * kColumns * kProducts / best / 1e9;
+}
+
+/// Random images, labels and weights; AdamW; float32 weights, and with bfloat16 products of that
+/// type (autocast). Throws Error(invalid_argument) for precisions that train nothing.
+Timings measure_train_step(const model::VitConfig& config, const image::Size& size,
+                           std::int64_t batch, const c10::Device& device,
+                           const model::Precision& precision, const MeasureOptions& options) {
+  namespace training = model::training;
+  if (precision.int8 || precision.tf32 || precision.dtype == at::kHalf) {
+    throw UsageError("training computes in float32 or bfloat16",
+                     "`precision` " + std::string(precision.name()));
+  }
+  const auto autocast =
+      precision.dtype == at::kBFloat16 ? training::Autocast::bfloat16 : training::Autocast::off;
+  model::VisionTransformer model(config);
+  model->to(device);
+  model->train();
+  training::Optimizer optimizer(training::parameter_groups(*model, {}), {});
+  const at::Tensor images = at::randn({batch, config.in_chans, size.height, size.width}).to(device);
+  const at::Tensor targets = at::randint(config.num_classes, {batch}, at::kLong).to(device);
+  constexpr double kLearningRate = 1e-4;
+  constexpr double kSmoothing = 0.1;
+  return measure(
+      [&] {
+        optimizer.zero_grad();
+        at::Tensor loss;
+        {
+          const training::AutocastScope scope(autocast, device.type());
+          loss = training::cross_entropy(model->forward(images), targets, kSmoothing);
+        }
+        loss.backward();
+        optimizer.step(kLearningRate);
+        if (!std::isfinite(loss.item<float>()))
+          throw Error(ErrorCode::failed, "the loss is not finite", config.arch);
+      },
+      options, device);
+}
+
 BenchmarkRequest benchmark_request(const ParsedOptions& options) {
   BenchmarkRequest request;
   options.fill(request, request.measure);
   request.console = console_request(options);
   request.output = output_request(options);
-  if (!request.compared.empty()) return request;
   if (!request.html.empty()) check_chart_file(request.html);
   request.pictures = options.positionals();
-  if (!request.pictures.empty() && request.stage != "end_to_end" && request.stage != "both") {
-    throw UsageError("pictures are read with `timed` end_to_end or both only",
-                     request.pictures.front());
+  if (!request.pictures.empty() && request.stage != "end_to_end") {
+    throw UsageError("pictures are read with `timed` end_to_end only", request.pictures.front());
   }
   if (request.pictures.empty()) request.pictures = bundled_images();
   request.runs = sweep(options);
@@ -208,19 +346,9 @@ Timings measure_end_to_end(Session& subject, const std::vector<std::string>& fil
       options, subject.classifier().options().device);
 }
 
-/// --compare A B: no run.
-int compare_files(const BenchmarkRequest& request) {
-  OutputFile output(request.output.file);
-  report_of(compare(read_benchmark(request.compared[0]), read_benchmark(request.compared[1])))
-      .write(request.output.format, output.stream(),
-             [&](const std::string& note) { request.console.note(note); });
-  output.close();
-  return kExitOk;
-}
-
-int check_baseline(const BenchmarkResult& baseline, const BenchmarkResult& result,
+int check_baseline(const std::vector<BenchmarkRow>& baseline, const std::vector<BenchmarkRow>& rows,
                    double most_percent_slower) {
-  const auto slower = slower_rows(baseline, result, most_percent_slower);
+  const auto slower = slower_rows(baseline, rows, most_percent_slower);
   for (const std::string& line : slower) std::cerr << "check failed: " + printable(line) + '\n';
   return slower.empty() ? kExitOk : kExitCheckFailed;
 }
@@ -229,13 +357,12 @@ int check_baseline(const BenchmarkResult& baseline, const BenchmarkResult& resul
 
 int run_benchmark(const ParsedOptions& options) {
   const BenchmarkRequest request = benchmark_request(options);
-  if (!request.compared.empty()) return compare_files(request);
   const Console& console = request.console;
   const std::string& stage = request.stage;
   const std::vector<std::string>& files = request.pictures;
   const std::vector<BenchmarkRun>& runs = request.runs;
-  std::optional<BenchmarkResult> baseline;
-  if (!request.baseline.empty()) baseline = read_benchmark(request.baseline);
+  std::vector<BenchmarkRow> baseline;
+  if (!request.baseline.empty()) baseline = read_rows(request.baseline);
   OutputFile output(request.output.file);
   kernels::device::ThreadTeam team(request.threads);
   const kernels::device::CpuCeiling ceiling = kernels::device::measure_ceiling(team);
@@ -243,8 +370,7 @@ int run_benchmark(const ParsedOptions& options) {
   BenchmarkWriter writer(request.output.format, output.stream(), result.header);
   std::map<std::pair<std::string, std::string>, double> peaks;  // of device and precision
   int failed = 0;
-  const std::int64_t rows_per_run = stage == "both" ? 2 : 1;
-  Progress progress("benchmark", std::ssize(runs) * rows_per_run, console.progress, "rows");
+  Progress progress("benchmark", std::ssize(runs), console.progress, "rows");
   const auto write_row = [&](const BenchmarkRow& row) {
     progress.hide();
     writer.write(row);
@@ -286,39 +412,31 @@ int run_benchmark(const ParsedOptions& options) {
     row.peak_tflops_measured = peaks.at(kind);
     const double left_out = model::gflops_left_out(
         subject.config(), subject.config().token_grid_of_pixels(size.height, size.width));
-    const BenchmarkRow described = row;
-    for (const char* name : {"model", "end_to_end", "train_step"}) {
-      const bool is_one_of_both = stage == "both" && std::string_view(name) != "train_step";
-      if (stage != name && !is_one_of_both) continue;
-      row = described;
-      row.stage = name;
-      console.detail("measuring " + row.key());
-      progress.set_detail(row.attention + " " + std::to_string(size.height) + "x" +
-                          std::to_string(size.width));
-      progress.advance(0);
-      const bool whole = row.stage == "end_to_end";
-      const bool trains = row.stage == "train_step";
-      const Timings timings =
-          whole    ? measure_end_to_end(subject, files, request.measure)
-          : trains ? measure_train_step(subject.config(), size, row.batch, chosen.device,
-                                        chosen.precision, request.measure)
-                   : measure_model(subject, size, row.batch, request.measure);
-      if (trains) {
-        row.kernels = "modules";
-        row.gflops_per_image *= kPassesOfAStep;
-      }
-      if (timings.milliseconds.empty()) break;                         // interrupted
-      if (!trains) row.kernels = subject.engine().describe().kernels;  // known in full only now
-      if (!whole && !trains) describe_stages(subject, size, row.batch, console);
-      fill_timings(timings,
-                   whole ? static_cast<double>(files.size()) : static_cast<double>(row.batch),
-                   !trains && row.kernels.starts_with("fused") ? left_out : 0, row);
-      if (!whole && !trains && chosen.device.is_cpu() && row.kernels.starts_with("fused"))
-        row.pct_of_memory =
-            1e5 / row.ms_p50 *
-            least_memory_seconds(ceiling, subject.config(), chosen.precision, size, row.batch);
-      write_row(row);
-    }
+    row.stage = stage;
+    console.detail("measuring " + row.key());
+    progress.set_detail(row.attention + " " + size_text(row));
+    progress.advance(0);
+    const bool whole = stage == "end_to_end";
+    const bool trains = stage == "train_step";
+    const Timings timings =
+        whole    ? measure_end_to_end(subject, files, request.measure)
+        : trains ? measure_train_step(subject.config(), size, row.batch, chosen.device,
+                                      chosen.precision, request.measure)
+                 : measure_model(subject, size, row.batch, request.measure);
+    if (timings.milliseconds.empty()) return;  // interrupted
+    if (trains) row.gflops_per_image *= kPassesOfAStep;
+    row.kernels =
+        trains ? "modules" : subject.engine().describe().kernels;  // known in full only now
+    const bool is_fused = row.kernels.starts_with("fused");
+    const bool is_pass = !whole && !trains;
+    if (is_pass) describe_stages(subject, size, row.batch, console);
+    fill_timings(timings, static_cast<double>(whole ? std::ssize(files) : row.batch),
+                 is_fused ? left_out : 0, row);
+    if (is_pass && is_fused && chosen.device.is_cpu())
+      row.pct_of_memory =
+          1e5 / row.ms_p50 *
+          least_memory_seconds(ceiling, subject.config(), chosen.precision, size, row.batch);
+    write_row(row);
   };
   for (const BenchmarkRun& combination : runs) {
     if (stop_requested()) break;
@@ -339,7 +457,7 @@ int run_benchmark(const ParsedOptions& options) {
       }
       if (runs.size() == 1) throw;
       say_error(error);  // what the others measured is not lost
-      progress.advance(rows_per_run);
+      progress.advance();
     }
   }
   progress.finish();
@@ -352,7 +470,8 @@ int run_benchmark(const ParsedOptions& options) {
   if (!request.html.empty() && !result.rows.empty()) report_of(result).save(request.html, "`html`");
   if (stop_requested()) return exit_code_after_stop(kExitOk);
   if (failed > 0) return result.rows.empty() ? kExitUsage : kExitSomeInputsFailed;
-  return baseline ? check_baseline(*baseline, result, request.most_percent_slower) : kExitOk;
+  return baseline.empty() ? kExitOk
+                          : check_baseline(baseline, result.rows, request.most_percent_slower);
 }
 
 }  // namespace hydrascope::app

@@ -1,27 +1,36 @@
 // hydrascope evaluate, compare, faithfulness and diagnose: how good a model is over a set of
 // pictures, how near to another one, how faithful maps are to it, and what its attention is like.
 #include "app/command.h"
+#include "app/evaluate/diagnostics_report.h"
 #include "app/evaluate/evaluate_options.h"
 #include "app/evaluate/evaluated_set.h"
-#include "app/evaluate/score_report.h"
 #include "app/model/model_metadata.h"
 #include "app/model/running_model.h"
 #include "app/results/format.h"
 #include "app/results/json.h"
+#include "app/results/report.h"
 #include "app/run/console.h"
 #include "app/run/output_file.h"
+#include "app/run/progress.h"
 #include "app/run/signal_stop.h"
 #include "app/run/terminal_text.h"
 #include "app/run/usage_error.h"
+#include "app/session/map_explainer.h"
 #include "app/session/session.h"
-#include "app/tasks/diagnostics_run.h"
 #include "app/tasks/evaluation.h"
 #include "app/tasks/faithfulness.h"
+#include "kernels/error.h"
 #include "kernels/number_text.h"
+#include "model/device.h"
+#include "model/explain/diagnostics.h"
+#include "model/inference/one_torch_thread.h"
+#include "model/vision_transformer.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -101,7 +110,7 @@ void prepare_calibration(Session& session, const LabelledSet& set, double delta)
   session.watch_exits();
 }
 
-/// exit_rule, exit_delta, exit_confidence, exit_threshold, exit_differing, exit_layers, and the way to keep it.
+/// exit_rule, exit_delta, exit_threshold, exit_differing, exit_layers, and the way to keep it.
 void add_exit_calibration(const Session& session, const std::vector<ExitTrial>& trials,
                           double delta, Report& results) {
   const model::VitConfig& config = session.config();
@@ -113,24 +122,55 @@ void add_exit_calibration(const Session& session, const std::vector<ExitTrial>& 
   Summary& summary = results.summary;
   summary.add("exit_rule", std::string(name(config.exit_rule)));
   summary.add("exit_delta", delta, kThresholdDecimals);
-  summary.add("exit_confidence", kExitConfidence, 2);
   summary.add("exit_threshold", found.threshold, kThresholdDecimals);
   summary.add("exit_differing", found.differing);
   summary.add("exit_layers", layers);
-  std::string kept = "`hydrascope convert IN OUT";
-  if (config.coarse_exits) {
-    kept += " --set coarse-exits=";
-    for (std::size_t i = 0; i < config.exits.size(); ++i)
-      kept += (i > 0 ? "," : "") + std::to_string(config.exits[i]);
-  }
-  if (config.exit_rule != model::ExitRule::margin ||
-      session.source().trained.exit_rule != config.exit_rule)
-    kept += " --set exit-rule=" + std::string(name(config.exit_rule));
   const std::string threshold = fixed(found.threshold, kThresholdDecimals);
   session.note(found.threshold >= 1
                    ? "no threshold keeps to it: no picture may leave early"
-                   : "`exit_threshold` " + threshold + " lets pictures leave; " + kept +
-                         " --set exit-threshold=" + threshold + "` keeps it in the file");
+                   : "`exit_threshold` " + threshold +
+                         " lets pictures leave; `hydrascope convert IN OUT` keeps "
+                         "it in a file, beside the same `coarse_exits` and `exit_rule`");
+}
+
+/// The standard error of a share of so many pictures, per cent.
+double standard_error(double percent, std::int64_t images) {
+  constexpr double kAll = 100;
+  return std::sqrt(percent * (kAll - percent) / static_cast<double>(images));
+}
+
+viz::LineChart calibration_chart(const ResultTable& reliability) {
+  viz::LineChart chart{"Calibration", "mean probability of the predicted class",
+                       "share that is right", lines_of(reliability, "confidence", "accuracy")};
+  chart.lines.push_back({"perfect", {{0, 0}, {1, 1}}, false});
+  for (const OrderedJson& bin : reliability.json())
+    chart.lines.front().notes.push_back(std::to_string(bin.at("images").get<std::int64_t>()));
+  chart.caption = "Each point is a bin of pictures with its number of pictures.";
+  return chart;
+}
+
+/// Adds the table of `--per-class` or writes it into its file, the table of reliability with its chart, and
+/// for the page the classes of the lowest top-1. Throws Error(unwritable).
+void add_score_tables(const ScoreRequest& wanted, const Scores& scores, const image::Labels& labels,
+                      Report& report) {
+  constexpr std::size_t kRows = 20;   // of a page
+  constexpr std::int64_t kLeast = 5;  // pictures of a class: of fewer the share says little
+  const ConfusionCounts& confusions = scores.confusions();
+  if (scores.images() > 0)
+    report.figure = {
+        fixed(scores.top1(), 1) + " % \u00b1 " +
+            fixed(standard_error(scores.top1(), scores.images()), 1),
+        "top-1 of " + std::to_string(scores.images()) + " pictures, with its standard error"};
+  if (const std::string& file = wanted.per_class; file == "-")
+    report.add_table("per_class", "by class", confusions.classes(labels), kMain);
+  else if (!file.empty())
+    Report::of("by class", confusions.classes(labels)).save(file, "`per_class`");
+  report.add_table("", "Classes of the lowest top-1", confusions.classes(labels, kRows, kLeast),
+                   kOnPage);
+  ResultTable reliability = scores.calibration().reliability();
+  report.charts.push_back(calibration_chart(reliability));
+  report.add_table("reliability", "Calibration by the predicted class's probability",
+                   std::move(reliability), kInJson | kOnPage);
 }
 
 /// The pass over a set that `evaluate`, `compare` and `faithfulness` are. Returns the exit code.
@@ -148,8 +188,7 @@ int run_over_set(const EvaluateRequest& request) {
   console.detail("labels: " + set.rule + ", " + std::to_string(set.pictures.size()) + " pictures");
   std::optional<FaithfulnessPlan> plan;
   if (jobs.measures_maps)
-    plan = plan_faithfulness(request.faithfulness, request.run.seed, session->config(),
-                             session->transform());
+    plan = plan_faithfulness(request.faithfulness, request.run.seed, session->config());
   if (jobs.calibrates_exit) prepare_calibration(*session, set, *score.exit_delta);
   session->load({}, plan ? plan->traced_layers(session->config()) : std::vector<std::int64_t>());
   if (jobs.compares) {
@@ -214,12 +253,114 @@ int run_over_set(const EvaluateRequest& request) {
   return code;
 }
 
+model::VisionTransformer load_modules(const Session& session, c10::Device device) {
+  const ModelSource& source = session.source();
+  model::seed_generators(session.run_request().seed);
+  model::VisionTransformer modules(source.config, model::Initialisation::for_loading);
+  source.weights.load_into(*modules, source.head);
+  modules->eval();
+  for (at::Tensor& parameter : modules->parameters()) parameter.set_requires_grad(false);
+  modules->to(at::kFloat);
+  modules->to(device);
+  return modules;
+}
+
+/// For pictures whose input alone is wanted.
+class NoModel final : public model::inference::Engine {
+ public:
+  explicit NoModel(const model::VitConfig& config) : Engine(config) {}
+
+ private:
+  model::inference::EngineOutputs run(const model::inference::ImageBatch& batch) override {
+    return {at::zeros({batch.size(), 1}), {}};
+  }
+};
+
+/// means: (depth, H + 1, diagnostics), the layer's own row last.
+std::vector<DiagnosticsReport::Row> rows_of(const at::Tensor& means,
+                                            const model::VitConfig& config) {
+  std::vector<DiagnosticsReport::Row> rows;
+  const std::int64_t heads = means.size(1) - 1;
+  for (std::int64_t layer = 0; layer < means.size(0); ++layer) {
+    for (std::int64_t head = -1; head < heads; ++head) {
+      const at::Tensor numbers = means[layer][head < 0 ? heads : head].contiguous();
+      const double* values = numbers.const_data_ptr<double>();
+      rows.push_back(
+          {layer, config.attention_of(layer).mechanism, head, {values, values + numbers.numel()}});
+    }
+  }
+  return rows;
+}
+
+/// Over `images` of the set's pictures, evenly spread, by modules in float32 on its device, of which
+/// neither session has to be loaded; `reference` may be null. Pictures that cannot be read are left
+/// out with a note. Ends early when a stop is requested.
+DiagnosticsReport run_diagnostics(Session& session, const Session* reference, LabelledSet set,
+                                  std::int64_t images) {
+  const ModelSource& source = session.source();
+  const c10::Device device = model::resolve_device(session.run_request().device);
+  DiagnosticsReport report;
+  report.model = source.name;
+  report.attention = model::to_text(source.config.attention);
+  if (reference != nullptr &&
+      !model::explain::AttentionDiagnostics::comparable(source.config, reference->config())) {
+    report.notes.push_back("layers are not compared: " + reference->source().name +
+                           " has another shape");
+    reference = nullptr;
+  }
+  model::VisionTransformer modules = load_modules(session, device);
+  model::VisionTransformer reference_modules{nullptr};
+  if (reference != nullptr) {
+    report.against = reference->source().name;
+    report.against_attention = model::to_text(reference->config().attention);
+    reference_modules = load_modules(*reference, device);
+  }
+  model::explain::AttentionDiagnostics diagnostics(
+      *modules, reference == nullptr ? nullptr : &*reference_modules);
+  thin_out(set, static_cast<std::size_t>(images));
+  NoModel none(source.config);
+  std::vector<Input> inputs;
+  for (const LabelledPicture& picture : set.pictures) inputs.push_back(input_of(picture));
+  Progress progress("diagnostics", std::ssize(set.pictures), session.console().progress);
+  session.hide_for_notes(progress);
+  session.pipeline().keep_input = true;
+  session.pipeline().trained_size.reset();  // it is not classified
+  session.run_on(none, one_by_one(std::move(inputs)), [&](const PipelineResult& result) {
+    try {
+      if (result.error) throw Error(*result.error, result.message);
+      const image::Size& size = result.model_size;
+      const model::inference::OneTorchThread one(
+          has_few_tokens(source.config.depth * none.num_tokens(size.height, size.width)));
+      diagnostics.add(result.tensor);
+    } catch (const Error& error) {
+      ++report.failed;
+      session.pipeline().notice("note: not in the diagnostics: " +
+                                printable(result.input.given + ": " + error.what()));
+    }
+    progress.advance();
+    return true;
+  });
+  progress.finish();
+  report.images = diagnostics.images();
+  report.queries = diagnostics.queries();
+  for (const model::explain::DiagnosticEntry& entry : model::explain::diagnostics()) {
+    report.columns.push_back(
+        {std::string(entry.name), std::string(entry.title), std::string(entry.summary)});
+  }
+  if (report.images == 0)
+    report.notes.push_back("none of the pictures could be looked at");
+  else
+    report.rows = rows_of(diagnostics.means(), source.config);
+  report.drop_empty_columns();
+  return report;
+}
+
 }  // namespace
 
 int run_evaluate(const ParsedOptions& options) {
   const EvaluateRequest request =
       evaluate_request(options, {.command = "evaluate", .scores = true});
-  check_evaluate_options(options, request.output.format);
+  check_evaluate_options(options);
   return run_over_set(request);
 }
 

@@ -10,19 +10,20 @@
 #include "app/train/probe.h"
 #include "app/train/progress_state.h"
 #include "app/train/session.h"
-#include "app/train/settings.h"
 #include "app/train/subject.h"
-#include "app/train/teacher.h"
 #include "app/train/training_options.h"
 #include "kernels/stopwatch.h"
 #include "model/device.h"
+#include "model/inference/classifier.h"
 #include "model/training/autocast.h"
 #include "model/training/classification_task.h"
 #include "model/training/low_rank.h"
 #include "model/training/parallel/averaging.h"
 #include "model/training/parameter_groups.h"
+#include "model/training/schedule.h"
 #include "model/training/trainer.h"
 #include "model/training/training_state.h"
+#include "model/transform.h"
 #include "model/vision_transformer.h"
 
 #include <ATen/core/grad_mode.h>
@@ -46,6 +47,136 @@ namespace {
 namespace fs = std::filesystem;
 namespace training = model::training;
 
+struct TrainRequest : TrainingRequest, TrainOptions {
+  model::training::ScheduleOptions schedule = {};  ///< without what the run's length decides
+  bool weighs_ponder = false;                      ///< by `--set loss.ponder`
+};
+/// A dumped configuration holds defaults too.
+void refuse_without_teacher(const ParsedOptions& options) {
+  using Loss = training::ClassificationOptions;
+  for (const Field& field : std::initializer_list<Field>{
+           &Loss::distillation_is_hard, &Loss::distillation_weight, &Loss::temperature}) {
+    if (options[field].source == Source::command_line && !options.given(&TrainOptions::teacher))
+      throw UsageError("there is no teacher", options[field].origin, "`teacher` MODEL");
+  }
+}
+
+/// Views of several sizes are made of crops and flips to the side alone.
+void refuse_beside_sizes(const TrainingRequest& request) {
+  const training::AugmentOptions& augment = request.augment;
+  for (const auto& [is_on, option] : {std::pair(request.mixup.mixup_alpha > 0, "`mixup`"),
+                                      {request.mixup.cutmix_alpha > 0, "`cutmix`"},
+                                      {augment.erase_probability > 0, "`reprob`"},
+                                      {augment.rand_augment.operations > 0, "`aa`"}})
+    if (is_on) throw UsageError("does not go with `sizes`", option);
+}
+
+TrainRequest train_request(const ParsedOptions& options) {
+  TrainRequest request;
+  static_cast<TrainingRequest&>(request) = training_request(options, "train");
+  options.fill<TrainOptions>(request);
+  options.fill(request.loss, request.schedule);
+  request.weighs_ponder = options.given(&model::training::ClassificationOptions::ponder_weight);
+  if (!request.sizes.empty()) refuse_beside_sizes(request);
+  refuse_without_teacher(options);
+  request.loss.mixup = request.mixup;
+  request.loss.seed = request.run.seed;
+  return request;
+}
+
+RunLength length_of(const TrainRequest& request, std::size_t pictures, int world_size) {
+  RunLength length;
+  length.batch_size = request.batch_size;
+  length.accumulation = request.trainer.accumulation;
+  length.epochs = request.epochs;
+  length.pictures_of_a_step = length.batch_size * length.accumulation * world_size;
+  length.steps_per_epoch = static_cast<std::int64_t>(pictures) / length.pictures_of_a_step;
+  if (length.steps_per_epoch < 1) {
+    throw UsageError("an update takes " + std::to_string(length.pictures_of_a_step) +
+                         " pictures, and there are " + std::to_string(pictures),
+                     "`batch_size` " + std::to_string(length.batch_size));
+  }
+  return length;
+}
+
+training::ScheduleOptions schedule_of(const TrainRequest& request, const RunLength& length) {
+  // DeiT's rule (arXiv 2012.12877, table 9).
+  constexpr double kRate = 5e-4;
+  constexpr double kPictures = 512;
+  constexpr std::int64_t kWarmupEpochs = 5;
+  const std::int64_t warmup_epochs =
+      request.warmup_epochs.value_or(std::min(kWarmupEpochs, length.epochs - 1));
+  if (warmup_epochs >= length.epochs) {
+    throw UsageError("of " + std::to_string(length.epochs) + " epochs none would be left",
+                     "`warmup_epochs` " + std::to_string(warmup_epochs));
+  }
+  // timm's defaults.
+  constexpr double kWarmupRate = 1e-6;
+  constexpr double kMinRate = 1e-5;
+  constexpr double kMostOfRate = 0.01;
+  training::ScheduleOptions schedule = request.schedule;
+  const double rate = request.learning_rate.value_or(
+      kRate * static_cast<double>(length.pictures_of_a_step) / kPictures);
+  schedule.learning_rate = rate;
+  schedule.min_learning_rate =
+      std::min(request.min_learning_rate.value_or(std::min(kMinRate, kMostOfRate * rate)), rate);
+  schedule.steps = length.steps();
+  schedule.warmup_steps = warmup_epochs * length.steps_per_epoch;
+  schedule.warmup_learning_rate = std::min(kWarmupRate, rate);
+  return schedule;
+}
+
+/// The settings that decide the result (`recipe_of`), as a JSON object: what the model is, whether
+/// the options or its checkpoint say it, and the teacher by name and SHA-256.
+std::string training_recipe(const TrainRequest& request, const model::VitConfig& config,
+                            const std::optional<ModelSource>& teacher,
+                            model::training::Autocast autocast, int processes) {
+  nlohmann::json recipe = nlohmann::json::parse(recipe_of(request, "train", autocast, processes));
+  const auto recorded = [](const Field& field) { return recorded_name("train", field); };
+  recipe[recorded(&ModelRequest::pos_interp)] = model::name(config.pos_interp);
+  recipe.erase(recorded(&ModelRequest::overview));
+  if (config.overview) recipe[recorded(&ModelRequest::overview)] = "on";
+  if (teacher) recipe[recorded(&TrainOptions::teacher)] = name_and_sha256(teacher->weights.file());
+  return recipe.dump();
+}
+
+/// Logits of a batch that is normalised for the student, which has its own mean and deviation;
+/// empty without a teacher. The teacher looks at the student's pictures as they are; where it was
+/// made for another size the user is told. Throws Error(invalid_argument) for a teacher of other
+/// classes, or one that cannot look at pictures of the student's size.
+model::training::ClassificationTask::Teacher make_teacher(const std::optional<ModelSource>& teacher,
+                                                          const TrainingSubject& subject,
+                                                          model::training::Autocast autocast,
+                                                          c10::Device device,
+                                                          const Console& console) {
+  if (!teacher) return {};
+  const ModelSource& source = *teacher;
+  const image::TransformConfig& student = subject.transform.config;
+  std::optional<image::Labels> labels;
+  if (subject.labels.origin != LabelOrigin::numbers) labels = subject.labels.labels;
+  require_same_classes(subject.source, labels, source, "`teacher`");
+  const std::int64_t patch = source.config.patch_size;
+  if (student.img_size.height % patch != 0 || student.img_size.width % patch != 0) {
+    throw UsageError("the teacher's patches of " + std::to_string(patch) +
+                         " pixels do not divide the pictures, " + size_text(student.img_size),
+                     "`teacher` " + source.name);
+  }
+  const image::Size own_size{source.config.img_height, source.config.img_width};
+  if (own_size != student.img_size) {
+    console.note("note: the teacher looks at pictures of " + size_text(student.img_size) +
+                 ", it was made for " + size_text(own_size) + " and may know less there");
+  }
+  model::inference::InferenceOptions wanted;
+  wanted.device = device;
+  wanted.precision = model::resolve_precision(name(autocast), device);
+  const auto classifier =
+      std::make_shared<model::Classifier>(source.config, source.weights, wanted);
+  const image::TransformConfig own = resolve_transform({}, source).config;
+  return [classifier, student, own](const at::Tensor& images) {
+    return classifier->engine().logits(image::renormalise(images, student, own));
+  };
+}
+
 fs::path output_folder(const TrainRequest& request, const ModelSource& source) {
   if (!request.output.file.empty()) return request.output.file;
   std::string name =
@@ -60,7 +191,7 @@ class TrainingRun : TrainingSession {
   explicit TrainingRun(const TrainRequest& request)
       : TrainingSession(request),
         request_(request),
-        subject_(open_subject(request.data, request.model, request.transform)),
+        subject_(open_subject(request, request.held_out)),
         length_(length_of(request, subject_.training.size(), group_->world_size())),
         schedule_(schedule_of(request, length_)),
         autocast_(autocast_of(request, device_)),
@@ -349,7 +480,7 @@ int TrainingRun::run() {
   about_["training"] =
       training_recipe(request_, subject_.source.config, teacher, autocast_, group_->world_size());
   identity_ = identity_of_run("train", about_["training"], about_, subject_.training);
-  require_same_on_all(about_["training"], identity_, *group_);
+  require_same_on_all(about_["training"], identity_);
   const training::LoaderOptions shown = loader_options();
   try_sizes(shown.resolutions.sizes);
   loader_ = std::make_unique<training::BatchLoader>(subject_.training, shown);

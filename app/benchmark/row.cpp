@@ -1,6 +1,5 @@
 #include "app/benchmark/row.h"
 
-#include "app/benchmark/ceiling.h"
 #include "app/run/output_file.h"
 #include "app/run/terminal_text.h"
 #include "app/run/words.h"
@@ -11,15 +10,67 @@
 #include "viz/charts/line_chart.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <numeric>
 #include <sstream>
 #include <string>
-#include <type_traits>
 #include <utility>
 
 namespace hydrascope::app {
 
 namespace {
+
+using kernels::device::CpuCeiling;
+using kernels::device::CpuRate;
+
+struct NamedRate {
+  const char* key;
+  std::string_view name;
+  std::string_view unit;
+  CpuRate CpuCeiling::*rate;
+};
+constexpr NamedRate kNamedRates[] = {
+    {"float32_gflop_per_s", "float32", "GFLOP/s", &CpuCeiling::float32},
+    {"bfloat16_gflop_per_s", "bfloat16", "GFLOP/s", &CpuCeiling::bfloat16},
+    {"int8_gop_per_s", "int8", "Gop/s", &CpuCeiling::int8},
+    {"l2_gb_per_s", "L2", "GB/s", &CpuCeiling::l2_read},
+    {"memory_gb_per_s", "memory", "GB/s", &CpuCeiling::memory_read}};
+constexpr double kGigaOfRates = 1e9;
+constexpr const char* kDisturbedRates = "disturbed";
+
+/// "float32 158 GFLOP/s, ..., memory 20.1 GB/s; disturbed: float32, memory".
+std::string ceiling_text(const OrderedJson& ceiling) {
+  std::vector<std::string> rates;
+  for (const NamedRate& named : kNamedRates) {
+    const auto rate = ceiling.at(named.key).get<double>();
+    constexpr double kWhole = 100;
+    rates.push_back(std::string(named.name) + ' ' + fixed(rate, rate < kWhole ? 1 : 0) + ' ' +
+                    std::string(named.unit));
+  }
+  const auto disturbed = ceiling.at(kDisturbedRates).get<std::vector<std::string>>();
+  return join_words(rates, ", ", ", ") +
+         (disturbed.empty() ? "" : "; disturbed: " + join_words(disturbed, ", ", ", "));
+}
+
+/// A value of the head in words.
+std::string header_text(const OrderedJson& value) {
+  return value.is_object() ? ceiling_text(value) : cell_text(value);
+}
+
+double percentile(const std::vector<double>& sorted, double fraction) {
+  const double position = fraction * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<std::size_t>(position);
+  const std::size_t above = std::min(below + 1, sorted.size() - 1);
+  const double share = position - static_cast<double>(below);
+  return sorted[below] * (1 - share) + sorted[above] * share;
+}
+
+double median(std::span<const double> samples) {
+  std::vector<double> sorted(samples.begin(), samples.end());
+  std::ranges::sort(sorted);
+  return percentile(sorted, 0.5);
+}
 
 OrderedJson to_json(const BenchmarkRow& row) {
   OrderedJson json = OrderedJson::object();
@@ -125,17 +176,6 @@ void read(const nlohmann::json& json, Value& value) {
   value = json.get<Value>();
 }
 
-/// Strings, and objects such as the ceiling; of hostile files what else there is, in words.
-OrderedJson header_value(const nlohmann::json& value) {
-  const auto is_list = [](const nlohmann::json& member) {
-    return member.is_primitive() ||
-           (member.is_array() && std::ranges::all_of(member, &nlohmann::json::is_primitive));
-  };
-  if (value.is_string() || (value.is_object() && std::ranges::all_of(value, is_list)))
-    return OrderedJson(value);
-  return value.is_structured() ? checkpoint::describe(value) : value.dump();
-}
-
 BenchmarkRow row_from_json(const nlohmann::json& json, const std::string& file) {
   BenchmarkRow row;
   BenchmarkRow::visit(row, [&](std::string_view name, auto& value) {
@@ -165,9 +205,40 @@ std::string BenchmarkRow::key() const {
          (approximations.empty() ? "" : " " + approximations) + (error.empty() ? "" : " " + error);
 }
 
-std::string header_text(const OrderedJson& value) {
-  const std::string ceiling = value.is_object() ? ceiling_text(value) : "";
-  return ceiling.empty() ? cell_text(value) : ceiling;
+OrderedJson to_json(const CpuCeiling& ceiling) {
+  OrderedJson json{{"threads", ceiling.threads}};
+  OrderedJson disturbed = OrderedJson::array();
+  for (const NamedRate& named : kNamedRates) {
+    const CpuRate& rate = ceiling.*named.rate;
+    json[named.key] = rate.best / kGigaOfRates;
+    if (rate.disturbed) disturbed.push_back(named.name);
+  }
+  json[kDisturbedRates] = std::move(disturbed);
+  return json;
+}
+
+TimingSummary summarise(std::span<const double> samples) {
+  if (samples.empty()) throw Error(ErrorCode::internal, "no samples to summarise");
+  std::vector<double> sorted(samples.begin(), samples.end());
+  std::ranges::sort(sorted);
+  TimingSummary summary;
+  summary.p50 = percentile(sorted, 0.50);
+  summary.p90 = percentile(sorted, 0.90);
+  summary.p99 = percentile(sorted, 0.99);
+  const auto count = static_cast<double>(sorted.size());
+  summary.mean = std::accumulate(sorted.begin(), sorted.end(), 0.0) / count;
+  double squares = 0;
+  for (const double sample : sorted) squares += (sample - summary.mean) * (sample - summary.mean);
+  summary.stddev = sorted.size() > 1 ? std::sqrt(squares / (count - 1)) : 0;
+  return summary;
+}
+
+bool settled(std::span<const double> samples, std::size_t window) {
+  if (samples.size() < 2 * window) return false;
+  const double last = median(samples.last(window));
+  const double before = median(samples.subspan(samples.size() - 2 * window, window));
+  constexpr double kTolerance = 0.02;
+  return std::abs(last - before) <= kTolerance * before;
 }
 
 BenchmarkWriter::BenchmarkWriter(Format format, std::ostream& out, const BenchmarkHeader& header)
@@ -182,21 +253,15 @@ void BenchmarkWriter::write(const BenchmarkRow& row) {
   records_.write(to_json(row), printable_lines(text + text_row(row)));
 }
 
-BenchmarkResult read_benchmark(const std::string& file) {
+std::vector<BenchmarkRow> read_rows(const std::string& file) {
   InputFile stream(file);
   if (!stream) throw Error(ErrorCode::not_found, "cannot be opened", file);
   const std::string text = stream.text();
-  BenchmarkResult result;
-  const auto read_header = [&](const nlohmann::json& json) {
-    if (json.is_object()) {
-      for (const auto& [key, value] : json.items()) result.header[key] = header_value(value);
-    }
-  };
+  std::vector<BenchmarkRow> rows;
   const nlohmann::json whole = nlohmann::json::parse(text, nullptr, false);
   if (whole.is_object() && whole.contains("rows") && whole.at("rows").is_array()) {
-    if (whole.contains("header")) read_header(whole.at("header"));
-    for (const auto& row : whole.at("rows")) result.rows.push_back(row_from_json(row, file));
-    return result;
+    for (const auto& row : whole.at("rows")) rows.push_back(row_from_json(row, file));
+    return rows;
   }
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
@@ -204,14 +269,25 @@ BenchmarkResult read_benchmark(const std::string& file) {
     const nlohmann::json json = nlohmann::json::parse(line, nullptr, false);
     if (!json.is_object())
       throw Error(ErrorCode::failed, "is no benchmark result (json or jsonl)", file);
-    if (json.contains("header")) {
-      read_header(json.at("header"));
-    } else {
-      result.rows.push_back(row_from_json(json, file));
+    if (!json.contains("header")) rows.push_back(row_from_json(json, file));
+  }
+  if (rows.empty()) throw Error(ErrorCode::failed, "holds no benchmark rows", file);
+  return rows;
+}
+
+std::vector<std::string> slower_rows(const std::vector<BenchmarkRow>& baseline,
+                                     const std::vector<BenchmarkRow>& now, double percent) {
+  std::vector<std::string> slower;
+  for (const BenchmarkRow& row : now) {
+    const auto before = std::ranges::find(baseline, row.key(), &BenchmarkRow::key);
+    if (before == baseline.end()) {
+      slower.push_back(row.key() + ": not in the baseline");
+    } else if (row.images_per_second < before->images_per_second * (1 - percent / 100)) {
+      slower.push_back(row.key() + ": " + fixed(row.images_per_second, 2) + " images/s, was " +
+                       fixed(before->images_per_second, 2));
     }
   }
-  if (result.rows.empty()) throw Error(ErrorCode::failed, "holds no benchmark rows", file);
-  return result;
+  return slower;
 }
 
 namespace {

@@ -3,12 +3,13 @@
 
 #include "app/results/json.h"
 #include "app/results/report.h"
+#include "kernels/device/cpu_ceiling.h"
 
 #include <array>
 #include <cstdint>
 #include <iosfwd>
 #include <map>
-#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -88,11 +89,25 @@ struct BenchmarkRow {
 /// "1088x1920": height x width.
 std::string size_text(const BenchmarkRow& row);
 
+/// Summarises at least one sample. Percentiles interpolate linearly between order statistics.
+struct TimingSummary {
+  double p50 = 0, p90 = 0, p99 = 0;
+  double mean = 0;
+  double stddev = 0;  ///< of a sample (n - 1); 0 for a single one
+};
+TimingSummary summarise(std::span<const double> samples);
+
+/// Have the timings of a warm-up settled? The median of the last `window` differs by less than 2 %
+/// from that of the `window` before.
+bool settled(std::span<const double> samples, std::size_t window = 3);
+
 /// The program and the machine: build, commit, compiler, LibTorch, CUDA, driver, processor, threads are
-/// strings; `ceiling` is the object of ceiling.h.
+/// strings; `ceiling` is an object.
 using BenchmarkHeader = std::map<std::string, OrderedJson>;
-/// A value of the head in words.
-std::string header_text(const OrderedJson& value);
+
+/// threads, float32_gflop_per_s, bfloat16_gflop_per_s, int8_gop_per_s, l2_gb_per_s, memory_gb_per_s (1e9
+/// operations or bytes), and `disturbed`: the names of the rates that may be too low.
+OrderedJson to_json(const kernels::device::CpuCeiling& ceiling);
 
 struct BenchmarkResult {
   BenchmarkHeader header;
@@ -112,8 +127,12 @@ class BenchmarkWriter {
   std::string group_;  ///< of the text table at hand: its model and device
 };
 
-/// Reads what `json` or `jsonl` wrote. Throws Error(failed) naming the file and what is wrong.
-BenchmarkResult read_benchmark(const std::string& file);
+/// Reads the rows that `json` or `jsonl` wrote. Throws Error(failed) naming the file and what is wrong.
+std::vector<BenchmarkRow> read_rows(const std::string& file);
+/// Rows that got slower than `baseline` by more than `percent` of its images/s, and rows that it lacks:
+/// a check that compares nothing must not pass.
+std::vector<std::string> slower_rows(const std::vector<BenchmarkRow>& baseline,
+                                     const std::vector<BenchmarkRow>& now, double percent);
 
 /// Images/s and memory over the number of tokens, a line for each mechanism, and the rows. Rows that
 /// differ in more than attention and size (batch, precision, device, ...) get lines of their own.

@@ -26,7 +26,6 @@ struct MeasureOptions {
 struct BenchmarkRequest {
   Console console = {};
   OutputRequest output = {};
-  std::vector<std::string> compared = {};  ///< two results: nothing is run
   std::vector<BenchmarkRun> runs = {};
   std::string stage = {};
   std::vector<std::string> pictures = {};

@@ -10,7 +10,6 @@ namespace {
 using model::training::ConversionHistory;
 using model::training::Evaluation;
 using model::training::LayerFidelity;
-using model::training::LossPoint;
 using model::training::StageSummary;
 
 constexpr double kSecondsOfAMinute = 60;
@@ -89,19 +88,6 @@ ResultTable evaluation_table(const ConversionHistory& history) {
   return table;
 }
 
-ResultTable loss_table(const ConversionHistory& history) {
-  ResultTable table({{"stage", "stage"},
-                     {"step", "step"},
-                     {"minutes", "minutes", 1},
-                     {"loss", "loss"},
-                     {"learning_rate", "learning rate"}});
-  for (const LossPoint& point : history.losses) {
-    table.add({point.stage, point.step, point.seconds / kSecondsOfAMinute, point.loss,
-               point.learning_rate});
-  }
-  return table;
-}
-
 /// "finetune after 26 of 380 steps", "" where every stage that began went to its end.
 std::string ended_early(const ConversionHistory& history) {
   std::string text;
@@ -150,18 +136,6 @@ void add_facts(const ConversionReport& conversion, Report& report) {
   report.add("computed", conversion.computed);
 }
 
-std::vector<viz::LineChart> charts(model::training::Target target, const ResultTable& evaluations,
-                                   const ResultTable& losses) {
-  std::vector<viz::LineChart> list;
-  for (const AgreementMeasure& measure : measures_of(target))
-    list.push_back({measure.title, "steps of all stages", measure.axis,
-                    lines_of(evaluations, "steps_of_all", measure.key)});
-  // The stages minimise different things: a chart each.
-  for (viz::ChartLine& loss : lines_of(losses, "step", "loss", "stage"))
-    list.push_back({"Loss of " + loss.name, "steps", "loss", {loss}});
-  return list;
-}
-
 }  // namespace
 
 std::span<const AgreementMeasure> measures_of(model::training::Target target) {
@@ -201,10 +175,10 @@ Report report_of(const ConversionReport& conversion) {
   report.add_table("layers", "Layers: relative squared error of attention's output",
                    layer_table(history));
   ResultTable evaluations = evaluation_table(history);
-  ResultTable losses = loss_table(history);
-  report.charts = charts(target_of(history), evaluations, losses);
+  for (const AgreementMeasure& measure : measures_of(target_of(history)))
+    report.charts.push_back({measure.title, "steps of all stages", measure.axis,
+                             lines_of(evaluations, "steps_of_all", measure.key)});
   report.add_table("evaluations", "", std::move(evaluations), kInJson);
-  report.add_table("losses", "", std::move(losses), kInJson);
   report.summary.add("sources", conversion.sources, 0, kInJson);
   ResultTable sources(std::vector<TableColumn>{{"pictures", "pictures: learned from + held out"}});
   for (const std::string& source : conversion.sources) sources.add({source});

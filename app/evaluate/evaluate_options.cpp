@@ -41,19 +41,10 @@ std::vector<std::string> map_names() {
 
 /// The option that cannot do without labels, as it was written; "" where there is none.
 std::string option_that_needs_labels(const ParsedOptions& options, const SetJobs& jobs) {
-  if (jobs.scores) {
-    for (const Field& field :
-         std::initializer_list<Field>{&ScoreRequest::required_top1, &ScoreRequest::per_class,
-                                      &ScoreRequest::confusions, &ScoreRequest::html})
-      if (options.given(field)) return options[field].origin;
-  }
-  if (jobs.measures_maps) {
-    const GivenOption& measures = options[&FaithfulnessRequest::measures];
-    for (const std::string& measure : measures.values)
-      if (measure == "positive" || measure == "negative") return measures.origin + " " + measure;
-    const GivenOption& of_class = options[&FaithfulnessRequest::of_class];
-    if (of_class.is("target")) return of_class.origin + " target";
-  }
+  if (!jobs.scores) return "";
+  for (const Field& field : std::initializer_list<Field>{
+           &ScoreRequest::required_top1, &ScoreRequest::per_class, &ScoreRequest::html})
+    if (options.given(field)) return options[field].origin;
   return "";
 }
 
@@ -111,16 +102,10 @@ std::vector<Option> labelled_set_options() {
 std::vector<Option> score_options() {
   return in_group(
       "Scores", Role::report,
-      {text("real-labels",
-            "file of the valid classes of each picture (ImageNet ReaL), for a second score; a "
-            "column real_labels of --labels-csv does the same",
-            into(&SetRequest::real_labels), takes("FILE.json"), reads),
-       number("require-top1", "least top-1 in percent; exit code 4 below it",
+      {number("require-top1", "least top-1 in percent; exit code 4 below it",
               into(&ScoreRequest::required_top1), takes("PCT")),
        text("per-class", "file of the accuracy by class; - prints it after the summary",
             into(&ScoreRequest::per_class), takes("FILE|-"), written),
-       integer("confusions", "number of printed confusions of two classes, the most frequent first",
-               into(&ScoreRequest::confusions), at_least(1), keyed("scores.confusions")),
        text("html", "also write one page: scores, calibration, worst classes, surest errors",
             into(&ScoreRequest::html), takes("FILE.html"), written),
        number("calibrate-exit",
@@ -155,22 +140,15 @@ std::vector<Option> agreement_options() {
 std::vector<Option> faithfulness_options() {
   return in_group(
       "Faithfulness", Role::task,
-      {text("measure", "measures of the maps; positive and negative need labels",
-            into(&FaithfulnessRequest::measures), takes("NAME,..."),
-            by_default("deletion,insertion"), one_of(names_of(explain::measures())), comma_list),
+      {text("measure", "measures of the maps", into(&FaithfulnessRequest::measures),
+            takes("NAME,..."), by_default("deletion,insertion"),
+            one_of(names_of(explain::measures())), comma_list),
        text("method", "measured methods, beside random maps and the centre",
             into(&FaithfulnessRequest::methods), takes("NAME,..."),
             otherwise("all that the layer supports"), one_of(map_names()), comma_list),
        integer("steps", "steps of deletion and insertion, each a forward pass per picture and map",
                into(&FaithfulnessRequest::steps), by_default("14"), at_least(1),
                keyed("measure.steps")),
-       text("substrate", "replacement of a patch; insertion always starts from blur",
-            into(&FaithfulnessRequest::substrate),
-            otherwise("mean for deletion, black for positive and negative"),
-            one_of({"mean", "black", "blur"}), keyed("measure.substrate")),
-       text("explained-class", "explained and watched class: the predicted one or the labelled one",
-            into(&FaithfulnessRequest::of_class), by_default("pred"), one_of({"pred", "target"}),
-            keyed("measure.explained-class")),
        text("layer", "layer that is explained, from 0", into(&FaithfulnessRequest::layer),
             takes("last|N"), by_default("last"))});
 }
@@ -204,7 +182,7 @@ EvaluateRequest evaluate_request(const ParsedOptions& options, const SetJobs& jo
   return request;
 }
 
-void check_evaluate_options(const ParsedOptions& options, Format format) {
+void check_evaluate_options(const ParsedOptions& options) {
   for (const Field& field :
        std::initializer_list<Field>{&OutputRequest::file, &ScoreRequest::save_logits,
                                     &ScoreRequest::per_class, &ScoreRequest::html}) {
@@ -215,12 +193,6 @@ void check_evaluate_options(const ParsedOptions& options, Format format) {
   }
   const GivenOption& page = options[&ScoreRequest::html];
   if (!page.text().empty()) check_extension(page.text(), page.origin, {".html"});
-  std::vector<std::string> tables;
-  if (const GivenOption& shown = options[&ScoreRequest::confusions]; shown.given())
-    tables.push_back(shown.origin);
-  if (const GivenOption& printed = options[&ScoreRequest::per_class]; printed.is("-"))
-    tables.push_back(printed.origin);
-  check_one_table(format, tables);
 }
 
 }  // namespace hydrascope::app

@@ -33,11 +33,10 @@ bool compares_models(const ParsedOptions& options);
 /// How the model runs; their `--precision auto` measures nothing.
 std::vector<Option> set_runtime_options();
 std::vector<Option> labelled_set_options();  // labels-csv, no-labels, limit-images
-std::vector<Option> score_options();         // real-labels, require-top1, save-logits, per-class,
-                                             // confusions
+std::vector<Option> score_options();  // require-top1, per-class, html, calibrate-exit, save-logits
 std::vector<Option> layer_reference_options();  // against, against-attn, against-attn-opt
 std::vector<Option> agreement_options();        // the same, against-precision
-std::vector<Option> faithfulness_options();     // measure, method, steps, substrate, class, layer
+std::vector<Option> faithfulness_options();     // measure, method, steps, layer
 
 /// The request for the other model, by its options.
 struct AgainstRequest {
@@ -60,7 +59,6 @@ struct SetRequest {
   bool may_lack_labels = false;  ///< the jobs say something about pictures without labels
   bool ignores_labels = false;   ///< `--set no-labels=on`
   std::string labels_csv;
-  std::string real_labels;
   std::optional<std::size_t> limit;
   std::string needs_labels;  ///< the option that cannot do without labels, as it was written
 };
@@ -76,7 +74,6 @@ struct ScoreRequest {
   std::string save_logits;
   std::string html;
   std::string per_class;  ///< a file, "-" or ""
-  std::size_t confusions = 0;
   std::optional<double> required_top1;
   std::optional<double> exit_delta;  ///< `--calibrate-exit`
 };
@@ -87,9 +84,7 @@ struct FaithfulnessRequest {
   std::vector<std::string> methods;  ///< none: all that the layer supports
   std::string methods_origin;        ///< what named them
   std::int64_t steps = 14;
-  std::string substrate;  ///< "": as the measure has it
-  std::string of_class;   ///< "pred" or "target"
-  std::string layer;      ///< "last" or a number
+  std::string layer;  ///< "last" or a number
 };
 
 struct EvaluateRequest : PicturesRequest {
@@ -103,8 +98,7 @@ struct EvaluateRequest : PicturesRequest {
 /// The request of any of these commands.
 EvaluateRequest evaluate_request(const ParsedOptions& options, const SetJobs& jobs);
 
-/// Throws Error(invalid_argument) where options of `evaluate` ask for more tables than `format`
-/// holds, or go together and do not.
-void check_evaluate_options(const ParsedOptions& options, Format format);
+/// Throws Error(invalid_argument) for options of `evaluate` that do not go together.
+void check_evaluate_options(const ParsedOptions& options);
 
 }  // namespace hydrascope::app

@@ -60,7 +60,6 @@ void check_targets(const LabelledSet& set, std::int64_t num_classes) {
 LabelledSet read_evaluated_set(const SetRequest& request, const image::Labels& labels,
                                std::int64_t num_classes) {
   LabelledSet set = read_pictures(request, labels);
-  if (!request.real_labels.empty()) read_real_labels(request.real_labels, num_classes, set);
   if (!set.has_labels) require_labels(request);
   check_targets(set, num_classes);
   if (request.limit) thin_out(set, *request.limit);

@@ -114,7 +114,6 @@ OrderedJson FaithfulnessReport::json_of(const FaithfulnessRow& row) const {
   OrderedJson object = {{"map", row.map},
                         {"measure", row.measure},
                         {"lower_is_better", measure.lower_is_better},
-                        {"substrate", measure.substrate},
                         {"images", row.areas.size()},
                         {"auc", area.mean},
                         {"stddev", area.stddev},
@@ -174,8 +173,7 @@ void FaithfulnessReport::add_measure(const FaithfulnessMeasure& measure, Report&
   }
   report.add_table("",
                    measure.name + ": " + measure.summary + "; " +
-                       (measure.lower_is_better ? "lower" : "higher") + " is better (substrate " +
-                       measure.substrate + ", class " + of_class + ", layer " +
+                       (measure.lower_is_better ? "lower" : "higher") + " is better (layer " +
                        std::to_string(layer) + ", " + std::to_string(images) +
                        (images == 1 ? " picture)" : " pictures)"),
                    std::move(table), kForPeople);
@@ -185,7 +183,6 @@ Report FaithfulnessReport::report() const {
   Report report("Maps against chance");
   const std::vector<std::string> all = all_notes();
   report.add("images", images);
-  report.add("class", of_class);
   report.add("layer", layer);
   report.add("steps", steps);
   report.add("blur_sigma", images == 0 ? OrderedJson() : OrderedJson(blur_sigma));
@@ -197,18 +194,15 @@ Report FaithfulnessReport::report() const {
   if (images > 0)
     for (const FaithfulnessMeasure& measure : measures) add_measure(measure, report);
   report.add_table("rows", "", table_of({}), kInJson);
-  report.add_table("", "",
-                   table_of({{"model", model},
-                             {"attention", attention},
-                             {"class", of_class},
-                             {"layer", layer},
-                             {"steps", steps}}),
-                   kInRows);
+  report.add_table(
+      "", "",
+      table_of({{"model", model}, {"attention", attention}, {"layer", layer}, {"steps", steps}}),
+      kInRows);
   report.summary.add("notes", all, 0, kInJson);
   std::string remark = std::string(kRandomMap) + ": mean of " + std::to_string(random_draws) +
                        " maps per picture, seed " + std::to_string(seed) + "; " +
                        std::string(kCenterMap) + ": Gaussian, sigma a quarter of each edge";
-  if (std::ranges::find(measures, "blur", &FaithfulnessMeasure::substrate) != measures.end())
+  if (std::ranges::find(measures, "insertion", &FaithfulnessMeasure::name) != measures.end())
     remark += "; blur: Gaussian, sigma " + fixed(blur_sigma, 1) + " pixels";
   if (images > 0) report.remarks.push_back(std::move(remark));
   return report;

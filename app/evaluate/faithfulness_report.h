@@ -21,7 +21,6 @@ struct FaithfulnessMeasure {
   std::string name;     ///< "deletion"
   std::string summary;  ///< a line for people
   bool lower_is_better = false;
-  std::string substrate;  ///< "mean", or "blur"
 };
 
 /// One map by one measure.
@@ -54,10 +53,9 @@ PairedComparison compare(const FaithfulnessRow& first, const FaithfulnessRow& se
 struct FaithfulnessReport {
   std::string model;
   std::string attention;
-  std::string of_class;  ///< "pred" or "target"
   std::int64_t layer = 0;
   std::int64_t steps = 0;  ///< of deletion and insertion
-  double blur_sigma = 0;   ///< pixels, at the size of the last picture
+  double blur_sigma = 0;   ///< of insertion, in pixels, at the size of the last picture
   std::int64_t random_draws = 0;
   std::int64_t seed = 0;
   std::int64_t images = 0;

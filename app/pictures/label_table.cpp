@@ -114,8 +114,7 @@ struct TableColumns {
   std::optional<std::size_t> file = {};
   std::optional<std::size_t> label = {};
   LabelKind kind = LabelKind::word;
-  std::optional<std::size_t> real = {};
-  [[nodiscard]] bool suffice() const { return file && (label || real); }
+  [[nodiscard]] bool suffice() const { return file && label; }
 };
 
 /// In lower case, without blanks, `_` and other signs.
@@ -134,7 +133,7 @@ TableColumns find_columns(const std::vector<std::string>& titles) {
     if (found == titles.end()) return std::nullopt;
     return static_cast<std::size_t>(found - titles.begin());
   };
-  TableColumns columns{.file = place_of("file"), .real = place_of("reallabels")};
+  TableColumns columns{.file = place_of("file")};
   if (!columns.file) columns.file = place_of("imageid");
   for (const auto& [name, kind] : {std::pair{"classindex", LabelKind::index},
                                    {"label", LabelKind::word},

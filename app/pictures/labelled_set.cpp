@@ -5,10 +5,6 @@
 #include "app/run/terminal_text.h"
 #include "app/run/usage_error.h"
 #include "app/run/words.h"
-#include "kernels/input_file.h"
-#include "kernels/number_text.h"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <filesystem>
@@ -106,15 +102,6 @@ FolderClasses classes_of_folders(const std::vector<fs::path>& folders, const ima
                    kClassMap);
 }
 
-/// 42 of ILSVRC2012_val_00000042.JPEG.
-std::optional<std::size_t> validation_number(const std::filesystem::path& file) {
-  constexpr std::string_view kBegin = "ILSVRC2012_val_";
-  const std::string stem = file.stem().string();
-  if (!stem.starts_with(kBegin)) return std::nullopt;
-  const auto number = parse_number<std::size_t>(std::string_view(stem).substr(kBegin.size()));
-  return number == 0U ? std::nullopt : number;
-}
-
 [[noreturn]] void refuse_labels(const std::string& what) {
   throw UsageError(what, "`label_folders`",
                    "name the folder whose folders are the classes; train, val, validation and "
@@ -176,41 +163,6 @@ LabelledSet read_folder_classes(const fs::path& folder, const image::Labels& lab
   if (set.pictures.empty())
     throw Error(ErrorCode::empty, "the class folders hold no pictures", folder.string());
   return set;
-}
-
-void read_real_labels(const std::filesystem::path& file, std::int64_t num_classes,
-                      LabelledSet& set) {
-  const std::string subject = "`real_labels` " + file.string();
-  InputFile stream(file);
-  if (!stream) throw UsageError("cannot be read", subject);
-  const nlohmann::json lists =
-      nlohmann::json::parse(stream, /*cb=*/nullptr, /*allow_exceptions=*/false);
-  if (!lists.is_array()) throw UsageError("expected a JSON list of lists", subject);
-  const bool numbered = std::ranges::all_of(set.pictures, [](const LabelledPicture& picture) {
-    return validation_number(picture.file).has_value();
-  });
-  if (!numbered && lists.size() != set.pictures.size()) {
-    throw UsageError("holds " + std::to_string(lists.size()) + " lists for " +
-                         std::to_string(set.pictures.size()) + " pictures",
-                     subject);
-  }
-  const auto is_class = [&](const nlohmann::json& value) {
-    return value.is_number_integer() && value.get<std::int64_t>() >= 0 &&
-           value.get<std::int64_t>() < num_classes;
-  };
-  for (std::size_t i = 0; i < set.pictures.size(); ++i) {
-    LabelledPicture& picture = set.pictures[i];
-    const std::size_t at = numbered ? *validation_number(picture.file) - 1 : i;
-    if (at >= lists.size()) {
-      throw UsageError("has no list for " + picture.file.filename().string(), subject);
-    }
-    if (!lists[at].is_array() || !std::ranges::all_of(lists[at], is_class))
-      throw UsageError(
-          "expected a list of class indices from 0 to " + std::to_string(num_classes - 1),
-          subject + ", list " + std::to_string(at + 1));
-    picture.valid = lists[at].get<std::vector<std::int64_t>>();
-  }
-  set.has_real_labels = true;
 }
 
 Input input_of(const LabelledPicture& picture) {

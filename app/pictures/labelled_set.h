@@ -101,21 +101,10 @@ LabelledSet read_folder_classes(const std::filesystem::path& folder, const image
 ///   without the extension;
 /// - its class: class_index (0-based), label (`ClassWords`) or ImageNet's PredictionString, the first
 ///   that is there;
-/// - any number of valid classes with blanks between them (real_labels).
+/// - any number of valid classes with blanks between them (real_labels), for a second top-1.
 /// Without a header there are two columns, and the first one names a picture that exists. Files that
 /// do not exist are part of the set. Throws Error(invalid_argument) with the row.
 LabelledSet read_labels_csv(const std::filesystem::path& csv, const std::filesystem::path& folder,
                             const image::Labels& labels);
-
-// Several valid labels per picture ("ReaL", Beyer et al. 2020, Are we done with ImageNet?, arXiv
-// 2006.07159).
-
-/// Gives the pictures of `set` the lists of `file`, a JSON array of arrays of class indices, one a
-/// picture; an empty one where no class is valid. ImageNet's validation pictures
-/// (ILSVRC2012_val_00000042.JPEG) find theirs by number, in any order and any part of the set; of
-/// other pictures there must be as many as lists, in the set's order. Throws
-/// Error(invalid_argument).
-void read_real_labels(const std::filesystem::path& file, std::int64_t num_classes,
-                      LabelledSet& set);
 
 }  // namespace hydrascope::app

@@ -68,12 +68,6 @@ void check_report_extension(const std::string& file, const std::string& option) 
   check_extension(file, option, {".json", ".jsonl", ".csv", ".md", ".html", ".txt"});
 }
 
-void check_one_table(Format format, const std::vector<std::string>& options) {
-  if (options.size() < 2 || format != Format::csv) return;
-  throw UsageError("csv holds one table", join_words(options, ", ", " and "),
-                   "`format` json holds them all");
-}
-
 std::string delimited_row(std::span<const std::string> fields, Format format) {
   const bool is_md = format == Format::md;
   std::string row = is_md ? "| " : "";

@@ -29,8 +29,6 @@ void check_extension(const std::string& file, const std::string& option,
                      std::initializer_list<std::string_view> extensions);
 /// The same with the extensions of all formats of a report.
 void check_report_extension(const std::string& file, const std::string& option);
-/// Throws Error(invalid_argument) where `format` holds one table and `options` ask for several.
-void check_one_table(Format format, const std::vector<std::string>& options);
 
 /// One row of csv or md with its line feed. csv quotes as RFC 4180 does (fields with comma, quote or
 /// line break, and quotes doubled); md writes `\|`, and control characters as `printable` does. Other

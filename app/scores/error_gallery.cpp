@@ -4,7 +4,7 @@
 #include "kernels/error.h"
 
 #include <algorithm>
-#include <cstdio>
+#include <filesystem>
 #include <utility>
 
 namespace hydrascope::app {
@@ -24,25 +24,21 @@ void ErrorGallery::add(const ScoredPicture& picture) {
   if (worst_.size() > most_) worst_.pop_back();
 }
 
-std::vector<viz::GalleryPicture> ErrorGallery::pictures(
-    std::size_t first, std::size_t count, const LabelledSet& set, const image::Labels& labels,
-    const image::DecodeOptions& decode, const Notice& notice, const Drawing& drawing) const {
+std::vector<viz::GalleryPicture> ErrorGallery::pictures(const LabelledSet& set,
+                                                        const image::Labels& labels,
+                                                        const image::DecodeOptions& decode,
+                                                        const Notice& notice) const {
   std::vector<viz::GalleryPicture> found;
-  for (std::size_t i = first; i < std::min(first + count, worst_.size()); ++i) {
-    const ScoredPicture& error = worst_[i];
+  for (const ScoredPicture& error : worst_) {
     const std::filesystem::path& file = set.pictures[error.index].file;
     try {
       image::Picture picture = image::read_picture(file, decode);
       // Many large photographs would not fit into memory.
-      viz::Canvas shrunk = thumbnail({picture.width, picture.height, picture.rgb});
-      std::vector<viz::Canvas> beside;
-      if (drawing) beside = drawing(picture, shrunk, error);
       found.push_back(
           {file.string(),
-           std::move(shrunk),
+           thumbnail({picture.width, picture.height, std::move(picture.rgb)}),
            {"is " + with_percent(labels.at(error.target).short_name, error.target_probability),
-            "taken for " + with_percent(labels.at(error.predicted).short_name, error.confidence)},
-           std::move(beside)});
+            "taken for " + with_percent(labels.at(error.predicted).short_name, error.confidence)}});
     } catch (const Error& refusal) {
       notice("note: error not shown: " + file.string() + ": " + refusal.what());
     }

@@ -75,19 +75,6 @@ ComparedLogits compare_logits(std::span<const float> model, std::span<const floa
   return compared;
 }
 
-double mcnemar_p(std::int64_t only_model, std::int64_t only_reference) {
-  const auto n = static_cast<double>(only_model + only_reference);
-  const std::int64_t fewer = std::min(only_model, only_reference);
-  // Twice the lower tail of the binomial distribution of n and 1/2.
-  double tail = 0;
-  for (std::int64_t i = 0; i <= fewer; ++i) {
-    const auto k = static_cast<double>(i);
-    tail += std::exp(std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1) -
-                     n * std::log(2.0));
-  }
-  return std::min(1.0, 2 * tail);
-}
-
 void Agreement::add(const ScoredPicture& model, const ScoredPicture& reference,
                     const ComparedLogits& compared) {
   ++images_;
@@ -98,10 +85,9 @@ void Agreement::add(const ScoredPicture& model, const ScoredPicture& reference,
     largest_difference_ = compared.largest_difference;
   reference_.add(reference);
   if (!model.is_labelled()) return;
+  ++labelled_;
   const bool right = model.is_right();
-  const bool reference_right = reference.is_right();
-  ++(right ? (reference_right ? counts_.both : counts_.only_model)
-           : (reference_right ? counts_.only_reference : counts_.neither));
+  if (right != reference.is_right()) ++(right ? only_model_right_ : only_reference_right_);
 }
 
 double Agreement::largest_difference() const {
@@ -111,10 +97,9 @@ double Agreement::largest_difference() const {
 double Agreement::divergence() const { return divergences_ / static_cast<double>(images_); }
 
 Agreement::Difference Agreement::top1_difference() const {
-  const auto only_model = static_cast<double>(counts_.only_model);
-  const auto only_reference = static_cast<double>(counts_.only_reference);
-  const double n =
-      static_cast<double>(counts_.both + counts_.neither) + only_model + only_reference;
+  const auto only_model = static_cast<double>(only_model_right_);
+  const auto only_reference = static_cast<double>(only_reference_right_);
+  const auto n = static_cast<double>(labelled_);
   const double mean = (only_model - only_reference) / n;
   const double variance = ((only_model + only_reference) / n - mean * mean) * n / (n - 1);
   return {100 * mean, 100 * std::sqrt(variance / n)};
@@ -183,34 +168,6 @@ ResultTable ConfusionCounts::classes(const image::Labels& labels, std::optional<
   return table;
 }
 
-ResultTable ConfusionCounts::pairs(std::size_t count, const image::Labels& labels) const {
-  struct Pair {
-    std::int64_t target;
-    std::int64_t predicted;
-    std::int64_t images;
-  };
-  std::vector<Pair> pairs;
-  for (const auto& [target, of] : classes_) {
-    for (const auto& [predicted, images] : of.taken_for)
-      pairs.push_back({target, predicted, images});
-  }
-  std::ranges::stable_sort(pairs, std::ranges::greater(), &Pair::images);
-  pairs.resize(std::min(pairs.size(), count));
-  ResultTable table({{"target", "class"},
-                     {"target_label", "label"},
-                     {"predicted", "taken for"},
-                     {"predicted_label", "label"},
-                     {"count", "images"},
-                     {"share", "share", 2}});
-  for (const Pair& pair : pairs) {
-    table.add(
-        {pair.target, labels.at(pair.target).short_name, pair.predicted,
-         labels.at(pair.predicted).short_name, pair.images,
-         static_cast<double>(pair.images) / static_cast<double>(classes_.at(pair.target).images)});
-  }
-  return table;
-}
-
 double CalibrationScore::Bin::mean_confidence() const {
   return confidence / static_cast<double>(images);
 }
@@ -246,13 +203,6 @@ double CalibrationScore::expected_error() const {
   return mean(sum);
 }
 
-double CalibrationScore::maximum_error() const {
-  double largest = mean(0);
-  for (const Bin& bin : bins_)
-    if (bin.images > 0) largest = std::max(largest, bin.gap());
-  return largest;
-}
-
 double CalibrationScore::negative_log_likelihood() const { return mean(log_losses_); }
 
 double CalibrationScore::brier() const { return mean(briers_); }
@@ -275,9 +225,9 @@ ResultTable CalibrationScore::reliability() const {
 void Scores::add(const ScoredPicture& picture) {
   ++images_;
   accuracy_.add(picture);
-  if (set_.has_real_labels) real_.add(picture, set_.pictures[picture.index].valid);
   calibration_.add(picture);
   confusions_.add(picture);
+  if (set_.has_real_labels) real_.add(picture, set_.pictures[picture.index].valid);
 }
 
 void Scores::add_reference(const ScoredPicture& picture, std::span<const float> logits,
@@ -301,7 +251,6 @@ void Scores::add_calibration(Summary& summary) const {
     summary.add("nll", calibration_.negative_log_likelihood(), kDecimals);
     summary.add("brier", calibration_.brier(), kDecimals);
     summary.add("ece", calibration_.expected_error(), kDecimals);
-    summary.add("mce", calibration_.maximum_error(), kDecimals);
   }
   if (set_.has_real_labels) {
     summary.add("top1_real", real_.top1(), 2);
@@ -318,20 +267,9 @@ void Scores::add_agreement(Summary& summary) const {
   if (!set_.has_labels) return;
   summary.add("against_top1", agreement_.reference().top1(), 2);
   summary.add("against_top5", agreement_.reference().top5(), 2);
-  const Agreement::Counts& counts = agreement_.counts();
   const Agreement::Difference difference = agreement_.top1_difference();
   summary.add("top1_difference", difference.mean, 2);
   summary.add("top1_difference_error", difference.error, 2);
-  summary.add("both_right", counts.both);
-  summary.add("only_model_right", counts.only_model);
-  summary.add("only_against_right", counts.only_reference);
-  summary.add("both_wrong", counts.neither);
-  const bool has_both =
-      counts.both + counts.neither + counts.only_model + counts.only_reference > 0;
-  summary.add(
-      "mcnemar_p",
-      has_both ? OrderedJson(mcnemar_p(counts.only_model, counts.only_reference)) : OrderedJson(),
-      6);
 }
 
 }  // namespace hydrascope::app

@@ -95,11 +95,6 @@ struct ComparedLogits {
 /// Both of as many classes.
 ComparedLogits compare_logits(std::span<const float> model, std::span<const float> reference);
 
-/// The exact McNemar test (McNemar 1947): how probable it is, if both are right equally often, that
-/// the pictures on which exactly one of them is right are shared out so unevenly; two-sided, 1
-/// without such pictures.
-double mcnemar_p(std::int64_t only_model, std::int64_t only_reference);
-
 class Agreement {
  public:
   void add(const ScoredPicture& model, const ScoredPicture& reference,
@@ -113,15 +108,6 @@ class Agreement {
   [[nodiscard]] double mean_difference() const;
   /// The reference's, over the labelled pictures that both classified.
   [[nodiscard]] const Accuracy& reference() const noexcept { return reference_; }
-
-  /// Labelled pictures by who is right.
-  struct Counts {
-    std::int64_t both = 0;
-    std::int64_t only_model = 0;
-    std::int64_t only_reference = 0;
-    std::int64_t neither = 0;
-  };
-  [[nodiscard]] const Counts& counts() const noexcept { return counts_; }
 
   /// The model's top-1 minus the reference's, in percentage points, and its standard error over the
   /// pictures, which both saw: NaN below two pictures.
@@ -138,7 +124,10 @@ class Agreement {
   double largest_difference_ = 0;
   double differences_ = 0;
   Accuracy reference_;
-  Counts counts_;
+  // Labelled pictures, and those that one of both has right.
+  std::int64_t labelled_ = 0;
+  std::int64_t only_model_right_ = 0;
+  std::int64_t only_reference_right_ = 0;
 };
 
 // Which classes are taken for which.
@@ -156,9 +145,6 @@ class ConfusionCounts {
   [[nodiscard]] ResultTable classes(const image::Labels& labels,
                                     std::optional<std::size_t> worst = std::nullopt,
                                     std::int64_t least_images = 1) const;
-  /// The `count` most frequent wrong pairs, most frequent first (then by class): target, predicted,
-  /// count, and the share of the target's pictures.
-  [[nodiscard]] ResultTable pairs(std::size_t count, const image::Labels& labels) const;
 
  private:
   struct Class {
@@ -182,8 +168,6 @@ class CalibrationScore {
   /// Mean over the pictures of |accuracy - mean confidence| of their bin: 15 bins of equal width of
   /// the predicted class's probability.
   [[nodiscard]] double expected_error() const;
-  /// The largest of the bins that hold pictures.
-  [[nodiscard]] double maximum_error() const;
   /// Mean -ln of the target's probability.
   [[nodiscard]] double negative_log_likelihood() const;
   /// Mean over the pictures of the squared distance of all probabilities from one at the target (0
@@ -231,7 +215,7 @@ class Scores {
 
   /// top1, top1_macro (of labelled sets), top5, images, failed.
   void add_accuracy(Summary& summary) const;
-  /// nll, brier, ece, mce; top1_real, images_real.
+  /// nll, brier, ece; top1_real, images_real.
   void add_calibration(Summary& summary) const;
   void add_agreement(Summary& summary) const;
 

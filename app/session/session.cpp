@@ -147,22 +147,6 @@ std::unique_ptr<Session> Session::open_against(const ModelRequest& model,
   return other;
 }
 
-std::unique_ptr<Session> Session::in_precision(const std::string& precision) const {
-  RunRequest run = run_;
-  run.precision = precision;
-  run.calibration.clear();
-  std::unique_ptr<Session> other(
-      new Session(source_, transform_, std::move(run), console_.errors_only()));
-  other->pipeline_.video_stride = pipeline_.video_stride;
-  other->pipeline_.video_average = pipeline_.video_average;
-  if (second_) other->second_ = second_->in_precision(precision);
-  other->pipeline_.looking = pipeline_.looking;
-  other->of_looks_ = of_looks_;
-  other->of_embeddings_ = of_embeddings_;
-  other->exits_ = exits_;
-  return other;
-}
-
 void Session::announce() const {
   for (const std::string& text : source_->notes) note(text);
   if (second_ && second_->source_ != source_)

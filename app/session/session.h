@@ -47,8 +47,6 @@ class Session {
   static std::unique_ptr<Session> open_against(const ModelRequest& model,
                                                const TransformRequest& transform, RunRequest run,
                                                Session& first);
-  /// The same model, to be loaded in that precision; it says nothing.
-  [[nodiscard]] std::unique_ptr<Session> in_precision(const std::string& precision) const;
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 

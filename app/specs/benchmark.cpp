@@ -32,10 +32,9 @@ CommandSpec benchmark_spec() {
   spec.positionals = "[PICTURE...]";
   spec.options = join(
       {swept_options(),
-       {text("timed", "timed part: tensor to logits, file to classes, both, or a training step",
+       {text("timed", "timed part: tensor to logits, file to classes, or a training step",
              into(&BenchmarkRequest::stage), by_default("model"),
-             one_of({"model", "end_to_end", "both", "train_step"}), in("Measurement"),
-             role(Role::task)),
+             one_of({"model", "end_to_end", "train_step"}), in("Measurement"), role(Role::task)),
         integer("warmup", "runs before the measured ones", into(&MeasureOptions::warmup),
                 otherwise("until the times settle"), at_least(0), in("Measurement"),
                 role(Role::task), keyed("measure.warmup")),
@@ -49,9 +48,6 @@ CommandSpec benchmark_spec() {
              "also write one page of images/s and memory by image size; .svg: the charts alone",
              into(&BenchmarkRequest::html), takes("FILE.html|.svg"), in("Output"), written,
              role(Role::place)),
-        text("compare", "print the ratios of two results, with 95 % intervals, and stop",
-             into(&BenchmarkRequest::compared), takes("A.json B.json"), values(2), in("Comparison"),
-             completes_files, role(Role::report)),
         text("baseline", "earlier result; exit code 4 if a row is slower",
              into(&BenchmarkRequest::baseline), takes("FILE"), in("Comparison"), reads,
              role(Role::report)),
@@ -67,7 +63,7 @@ CommandSpec benchmark_spec() {
       "hydrascope benchmark --attn softmax,hydra --img-size 224,512,1088x1920 --html speed.html",
       "hydrascope benchmark --attn 'softmax;hydra;hedgehog,hydra:last4' --img-size 1080x1920 "
       "--format csv",
-      "hydrascope benchmark --compare before.json after.json",
+      "hydrascope benchmark --img-size 384 --baseline before.json",
   };
   return spec;
 }

@@ -56,11 +56,9 @@ std::vector<Option> result_options() {
       "Conversion", Role::task,
       {text("output", "safetensors file to write; FILE.training beside it has states and logs",
             into(&OutputRequest::file), letter('o'), takes("FILE"), written, role(Role::place)),
-       text("stage",
-            "train converted layers alone (maps), the model end to end (finetune), or both",
-            into(&ConvertOptions::stage), by_default("both"), one_of({"maps", "finetune", "both"})),
-       number("epochs", "epochs end to end, at the model's own size", into(&ConvertOptions::epochs),
-              "5"),
+       number("epochs",
+              "epochs end to end, at the model's own size; 0: converted layers learn alone",
+              into(&ConvertOptions::epochs), "5"),
        integer("steps-sizes", "steps of the stage that learns --sizes",
                into(&ConvertOptions::steps_sizes), by_default("400"), at_least(1),
                keyed("sizes.steps")),
@@ -126,9 +124,7 @@ std::vector<Option> recipe_options() {
               keyed("last.mechanism-lr-scale")),
        integer("train-from", "first block that learns in the last stage; embeddings never do",
                into(&ConvertOptions::train_from), takes("LAYER"),
-               otherwise("the first converted one"), at_least(0), keyed("last.train-from")),
-       flag("train-head", "let the classifier learn in the last stage",
-            into(&ConvertOptions::trains_head), keyed("last.train-head"))});
+               otherwise("the first converted one"), at_least(0), keyed("last.train-from"))});
 }
 
 /// Rows of the stages that few runs change.

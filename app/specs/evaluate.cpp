@@ -26,7 +26,7 @@ CommandSpec evaluate_spec() {
       "hydrascope evaluate imagenet/val --html scores.html",
       "hydrascope evaluate pictures --labels-csv pictures/images.csv --format json",
       "hydrascope evaluate imagenet/val --img-size 384 --require-top1 70",
-      "hydrascope evaluate imagenet/val --real-labels real.json --per-class classes.csv",
+      "hydrascope evaluate imagenet/val --per-class classes.csv",
   };
   return spec;
 }
@@ -76,8 +76,7 @@ CommandSpec faithfulness_spec() {
   spec.examples = {
       "hydrascope faithfulness photos/",
       "hydrascope faithfulness photos/ --method hydra,attention,gradcam --set steps=7",
-      "hydrascope faithfulness imagenet/val --limit-images 500 --measure positive,negative "
-      "--set explained-class=target --format json",
+      "hydrascope faithfulness imagenet/val --limit-images 500 --measure deletion --format json",
   };
   return spec;
 }

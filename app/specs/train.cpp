@@ -16,16 +16,10 @@ std::vector<Option> data_options() {
   return in_group(
       "Input", Role::task,
       {
-          text("train-split", "folder in FOLDER with the training pictures",
-               into(&DataRequest::train_split), takes("NAME"), by_default("train"),
-               keyed("data.train-split")),
-          text("val-split", "folder in FOLDER with the validation pictures",
-               into(&DataRequest::val_split), takes("NAME"), otherwise("val, validation or test"),
-               keyed("data.val-split")),
           number("held-out",
                  "held-out pictures for the validation: about this number, or a share "
                  "below 1; only without a validation folder",
-                 into(&DataRequest::held_out), takes("N|SHARE"), by_default("0"), at_least(0)),
+                 into(&TrainOptions::held_out), takes("N|SHARE"), by_default("0"), at_least(0)),
           text("store",
                "learn the classifier alone from a store of `embed`; in the place of FOLDER, by "
                "logistic regression (L-BFGS)",

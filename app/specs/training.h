@@ -48,19 +48,9 @@ struct TrainingOptions {
   [[nodiscard]] double max_seconds() const { return 60 * max_minutes; }
 };
 
-/// `--set train-split` and its neighbours.
-struct DataRequest {
-  std::vector<std::string> words = {};  ///< one folder
-  std::string train_split = "train";
-  std::optional<std::string> val_split = {};  ///< without: the usual names are tried
-  bool names_train_split = false;             ///< it is not the default
-  double held_out = 0;                        ///< share, or number from 1 on
-  std::string labels = {};
-  std::uint64_t seed = 42;
-};
-
 /// The request of `train` alone.
 struct TrainOptions {
+  double held_out = 0;       ///< share, or number from 1 on
   std::string teacher = {};  ///< a model's name, file or folder; "" is none
   model::training::ClassificationOptions loss = {};
   std::int64_t epochs = 1;
@@ -76,7 +66,6 @@ struct ConvertOptions {
   bool format_only = false;
   double held_out = 480;
   bool balances_sources = false;
-  std::string stage = "both";  ///< "maps", "finetune" or "both"
   double epochs = 5;
   std::int64_t steps_maps = 1600;
   std::optional<std::int64_t> steps_outputs = {};
@@ -90,7 +79,6 @@ struct ConvertOptions {
   double answers_weight = 1;
   double blocks_weight = 4;
   std::int64_t train_from = -1;
-  bool trains_head = false;
   std::vector<std::string> starts = {};  ///< files
   std::string evaluated_folder = {};
   std::string labels_csv = {};

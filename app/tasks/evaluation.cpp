@@ -1,19 +1,14 @@
 #include "app/tasks/evaluation.h"
 
 #include "app/evaluate/evaluated_set.h"
-#include "app/maps/map_choice.h"
 #include "app/model/model_metadata.h"
 #include "app/pipeline/predictions.h"
 #include "app/run/console.h"
 #include "app/run/signal_stop.h"
 #include "app/run/terminal_text.h"
-#include "app/visualize/heat_figure.h"
-#include "kernels/stopwatch.h"
 
 #include <algorithm>
-#include <array>
 #include <iostream>
-#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -36,17 +31,6 @@ std::vector<at::Tensor> logits_of(Session& session, std::span<const LabelledPict
   return logits;
 }
 
-/// The default map of a class; none where the model has none.
-std::vector<MapChoice> default_maps(const model::VitConfig& config) {
-  MapWords words;
-  words.of_class = true;
-  try {
-    return choose_maps(config, words).maps;
-  } catch (const Error&) {
-    return {};
-  }
-}
-
 }  // namespace
 
 Evaluation::Evaluation(const ScoreRequest& wanted, const SetJobs& jobs, const LabelledSet& set,
@@ -55,16 +39,12 @@ Evaluation::Evaluation(const ScoreRequest& wanted, const SetJobs& jobs, const La
       session_(session),
       faithfulness_(faithfulness),
       reference_(reference),
-      looks_(faithfulness != nullptr ? faithfulness->looks_per_picture() : 1),
-      progress_(jobs.command, std::ssize(set.pictures) * looks_, session.console().progress,
-                faithfulness != nullptr ? "looks" : ProgressOptions().unit),
+      progress_(jobs.command, std::ssize(set.pictures), session.console().progress),
       scores_(set) {
-  const double share = reference != nullptr ? 0.5 : 1;
+  // Maps take far more of the work than the first pass.
+  const double share = faithfulness != nullptr ? 0 : reference != nullptr ? 0.5 : 1;
   session.hide_for_notes(progress_, share);
   if (reference != nullptr) reference->hide_for_notes(progress_, share);
-  if (faithfulness != nullptr) {
-    faithfulness->on_looks([this](std::int64_t looks) { progress_.advance(looks); });
-  }
   if (!wanted.save_logits.empty()) logits_.emplace(wanted.save_logits);
 }
 
@@ -104,22 +84,11 @@ void Evaluation::run_in_parts(std::size_t at_once) {
       others = logits_of(*reference_, std::span(set_.pictures).subspan(begin, results.size()));
     for (std::size_t i = 0; go_on && i < others.size(); ++i) {
       const PipelineResult& result = results[i];
-      if (faithfulness_ != nullptr && !result.error) foretell(result);
       go_on = faithfulness_ == nullptr || result.error.has_value() ||
-              faithfulness_->add(result, set_.pictures[reported_].target, reported_);
+              faithfulness_->add(result, reported_);
       if (go_on) go_on = add(result, others[i]);
     }
   }
-}
-
-void Evaluation::foretell(const PipelineResult& result) {
-  if (std::exchange(is_foretold_, true)) return;
-  const std::int64_t all = std::ssize(set_.pictures) * looks_;
-  const double seconds = faithfulness_->seconds_of_look(result) * static_cast<double>(all);
-  if (stop_requested()) return;
-  progress_.hide();
-  session_.console().note(about(seconds) + " in all: the model looks " + std::to_string(looks_) +
-                          " times at each picture, " + std::to_string(all) + " times in all");
 }
 
 void Evaluation::add_exit(const PictureExit& exit, std::int64_t class_index) {
@@ -149,41 +118,13 @@ bool Evaluation::add(const PipelineResult& result, const at::Tensor& reference) 
     if (logits_) logits_->append(logits, result.logits.sizes());
     if (!result.closer) add_exit(result.exit, std::ranges::max_element(logits) - logits.begin());
   }
-  // Looks at a picture that was measured are counted already.
-  progress_.advance(faithfulness_ == nullptr || result.error ? looks_ : 0);
+  progress_.advance();
   return !(result.error && session_.run_request().fail_fast);
 }
 
 std::vector<Gallery> Evaluation::surest_errors(const image::Labels& labels) const {
-  Gallery gallery{"Surest errors", {}};
-  constexpr std::size_t kMost = 24;
-  constexpr double kMostSeconds = 20;  // of heat; what comes later has none
   const PipelineOptions& pipeline = session_.pipeline();
-  std::unique_ptr<Session> explainer;
-  ErrorGallery::Drawing drawing;
-  const auto begin = Clock::now();
-  const std::vector<MapChoice> maps = default_maps(session_.config());
-  const bool is_one_view = !session_.transform().views.have_looks;
-  if (!errors_.worst().empty() && is_one_view && !maps.empty()) {
-    explainer = session_.in_precision(session_.run_request().precision);
-    explainer->load({.maps = maps});
-    gallery.title += ", with the evidence for what they are and for what they were taken for";
-    drawing = [&](image::Picture& picture, const viz::Canvas& shrunk, const ScoredPicture& error) {
-      std::vector<viz::Canvas> drawn;
-      if (seconds_since(begin) > kMostSeconds) return drawn;
-      const Answer answer = explainer->answer(explainer->look(picture), {}, maps,
-                                              std::array{error.target, error.predicted});
-      const FigureOptions figure;
-      for (const InputMap& map : answer.maps)
-        drawn.push_back(draw_figure(shrunk, std::array{shown_map(map, figure)}, figure));
-      return drawn;
-    };
-  }
-  gallery.pictures =
-      errors_.pictures(0, kMost, set_, labels, pipeline.decode, pipeline.notice, drawing);
-  std::vector<Gallery> galleries;
-  galleries.push_back(std::move(gallery));
-  return galleries;
+  return {{"Surest errors", errors_.pictures(set_, labels, pipeline.decode, pipeline.notice)}};
 }
 
 }  // namespace hydrascope::app

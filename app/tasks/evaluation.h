@@ -53,8 +53,6 @@ class Evaluation {
   void run_in_parts(std::size_t at_once);
   /// Classifies the pictures before `end` that were not yet.
   void classify_until(std::size_t end, const std::function<bool(PipelineResult&)>& done);
-  /// Says how long the looks of `faithfulness` take, from one at this picture.
-  void foretell(const PipelineResult& result);
   /// The next picture's outcome; false to end early. `reference`: the other model's logits, if
   /// there are any.
   bool add(const PipelineResult& result, const at::Tensor& reference);
@@ -65,8 +63,6 @@ class Evaluation {
   Session& session_;
   FaithfulnessRun* faithfulness_;
   Session* reference_;
-  std::int64_t looks_;  ///< that progress counts for a picture
-  bool is_foretold_ = false;
   Progress progress_;
   Scores scores_;
   std::optional<NpyWriter> logits_;

@@ -6,6 +6,7 @@
 #include "app/run/usage_error.h"
 #include "kernels/stopwatch.h"
 #include "model/explain/baseline_maps.h"
+#include "model/explain/blur.h"
 
 #include <algorithm>
 #include <array>
@@ -56,12 +57,10 @@ std::vector<std::int64_t> FaithfulnessPlan::traced_layers(const model::VitConfig
 }
 
 FaithfulnessPlan plan_faithfulness(const FaithfulnessRequest& request, std::uint64_t seed,
-                                   const model::VitConfig& config,
-                                   const image::TransformConfig& transform) {
+                                   const model::VitConfig& config) {
   FaithfulnessPlan plan;
   plan.layer = layer_of(request.layer, config.depth);
   plan.requests = requests_of(request, config, plan.layer);
-  plan.of_target = request.of_class == "target";
   plan.seed = seed;
   for (const std::string& word : request.measures) {
     const explain::Measure measure = explain::find_measure_or_null(word)->measure;
@@ -69,10 +68,6 @@ FaithfulnessPlan plan_faithfulness(const FaithfulnessRequest& request, std::uint
       plan.options.measures.push_back(measure);
   }
   plan.options.steps = request.steps;
-  if (!request.substrate.empty())
-    plan.options.substrate = model::find_word<explain::Substrate>(request.substrate).value();
-  plan.options.mean = transform.mean;
-  plan.options.std = transform.std;
   plan.options.patch_size = config.patch_size;
   plan.options.stop_requested = stop_requested;
   return plan;
@@ -88,7 +83,6 @@ FaithfulnessRun::FaithfulnessRun(FaithfulnessPlan plan, Session& session)
   }
   report_.model = source.name;
   report_.attention = model::to_text(source.config.attention);
-  report_.of_class = plan_.of_target ? "target" : "pred";
   report_.layer = plan_.layer;
   report_.steps = plan_.options.steps;
   report_.random_draws = kRandomDraws;
@@ -101,8 +95,7 @@ FaithfulnessRun::FaithfulnessRun(FaithfulnessPlan plan, Session& session)
   for (const explain::Measure measure : plan_.options.measures) {
     const explain::MeasureEntry& entry = explain::entry_of(measure);
     report_.measures.push_back(
-        {std::string(entry.name), std::string(entry.summary), entry.lower_is_better,
-         std::string(model::name(explain::substrate_of(measure, plan_.options)))});
+        {std::string(entry.name), std::string(entry.summary), entry.lower_is_better});
   }
   for (const std::string& map : maps) {
     for (const FaithfulnessMeasure& measure : report_.measures)
@@ -119,17 +112,6 @@ std::size_t FaithfulnessRun::pictures_at_once() const {
       engine.num_tokens(transform.img_size.height, transform.img_size.width);
   return static_cast<std::size_t>(std::clamp<std::int64_t>(
       engine.enough_tokens() / std::max<std::int64_t>(tokens, 1), 1, kMost));
-}
-
-std::int64_t FaithfulnessRun::looks_per_picture() const {
-  const image::Size size = session_.transform().img_size;
-  const std::int64_t patch = plan_.options.patch_size;
-  const auto maps = std::ssize(plan_.requests) + 1 + kRandomDraws;  // and the centre
-  return explain::num_looks(maps, size.height / patch * (size.width / patch), plan_.options);
-}
-
-double FaithfulnessRun::seconds_of_look(const PipelineResult& result) const {
-  return explain::seconds_of_look(session_.engine(), {.image = model_input(result)}, plan_.options);
 }
 
 std::vector<at::Tensor> FaithfulnessRun::make_maps(const PipelineResult& result,
@@ -166,11 +148,10 @@ void FaithfulnessRun::keep_note(const explain::Explanation& explanation) {
     report_.notes.push_back(std::move(note));
 }
 
-bool FaithfulnessRun::add(const PipelineResult& result, std::int64_t target, std::size_t index) {
+bool FaithfulnessRun::add(const PipelineResult& result, std::size_t index) {
   explain::WatchedPicture picture;
   picture.image = model_input(result);
-  picture.label = target;
-  picture.class_index = plan_.of_target ? target : result.logits.argmax().item<std::int64_t>();
+  picture.class_index = result.logits.argmax().item<std::int64_t>();
   const auto begin = Clock::now();
   const std::vector<at::Tensor> maps = make_maps(result, picture.class_index, index);
   const double map_seconds = seconds_since(begin);

@@ -8,10 +8,8 @@
 #include "model/explain/faithfulness.h"
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace hydrascope::app {
@@ -21,7 +19,6 @@ struct FaithfulnessPlan {
   std::vector<model::explain::Request> requests;  ///< the maps but random and centre
   model::explain::FaithfulnessOptions options;
   std::int64_t layer = 0;
-  bool of_target = false;  ///< the labelled class is explained and watched, not the predicted one
   std::uint64_t seed = 0;
 
   [[nodiscard]] std::vector<std::int64_t> traced_layers(const model::VitConfig& config) const;
@@ -30,8 +27,7 @@ struct FaithfulnessPlan {
 /// Throws Error(invalid_argument): a method that the model does not support, a layer that it does
 /// not have, options that do not go together.
 FaithfulnessPlan plan_faithfulness(const FaithfulnessRequest& request, std::uint64_t seed,
-                                   const model::VitConfig& config,
-                                   const image::TransformConfig& transform);
+                                   const model::VitConfig& config);
 
 class FaithfulnessRun {
  public:
@@ -41,18 +37,9 @@ class FaithfulnessRun {
   /// Pictures to hand over at a time: what the pipeline keeps meanwhile is bounded by them.
   [[nodiscard]] std::size_t pictures_at_once() const;
 
-  /// How often the model looks at a changed picture of the transform's size, for one picture.
-  [[nodiscard]] std::int64_t looks_per_picture() const;
-  /// Measured seconds of such a look at a picture that was classified; 0 after a stop.
-  [[nodiscard]] double seconds_of_look(const PipelineResult& result) const;
-  /// Is told of every batch of them.
-  void on_looks(std::function<void(std::int64_t)> done) {
-    plan_.options.on_looks = std::move(done);
-  }
-
   /// Measures all maps of a picture that was classified; the model must have nothing under way. `index` is the picture's in its set and seeds its random maps. False, and the picture is
   /// left out, when a stop was requested meanwhile.
-  bool add(const PipelineResult& result, std::int64_t target, std::size_t index);
+  bool add(const PipelineResult& result, std::size_t index);
 
   [[nodiscard]] const FaithfulnessReport& report() const noexcept { return report_; }
 

@@ -41,19 +41,6 @@ void choose(std::optional<Number>& number, const Field& field, bool learns_maps,
   recipe[recorded_name("convert", field)] = *number;
 }
 
-/// Bytes that a process takes at most. Measured, as recipes share their batches between two:
-/// DeiT-Tiny 1.6e9 to 2.2e9, DeiT-B 3.9e9 before the cache was full. Activations grow with width,
-/// depth and tokens; weights are those of both models, gradients, AdamW's moments and packed ones.
-double bytes_of_process(const model::VitConfig& config) {
-  constexpr double kProgram = 1.7e9;  // with the cache of pictures
-  constexpr double kOfActivation = 900;
-  constexpr double kOfWeight = 20;
-  const auto features = static_cast<double>(config.depth * config.embed_dim);
-  const auto tokens = static_cast<double>(config.training_grid().num_tokens());
-  const double weights = 12 * features * static_cast<double>(config.embed_dim);
-  return kProgram + kOfActivation * features * tokens + kOfWeight * weights;
-}
-
 /// `--exits` and what belongs to it.
 void read_exits(const ParsedOptions& options, ConvertRequest& request) {
   const GivenOption& given = options[&ConvertOptions::exits];
@@ -91,7 +78,7 @@ ConvertRequest convert_request(const ParsedOptions& options) {
   request.dtype = weights_request(options).dtype.value_or(request.dtype);
 
   training::ConversionOptions& conversion = request.conversion;
-  conversion.maps.steps = request.stage == "finetune" ? 0 : request.steps_maps;
+  conversion.maps.steps = request.steps_maps;
   conversion.finetune.evaluations = conversion.sizes.evaluations = request.evaluations;
   conversion.sizes.steps = request.sizes.empty() ? 0 : request.steps_sizes;
   conversion.sizes.learning_rate = request.sizes_learning_rate;
@@ -111,7 +98,6 @@ ConvertRequest convert_request(const ParsedOptions& options) {
   conversion.of_finetune.mixup = request.mixup;
   conversion.of_finetune.mixup.prob = kMixedShare;
   conversion.train_from = request.train_from;
-  conversion.trains_head = request.trains_head;
   if (request.averages) conversion.average_decay = request.average_decay;
   conversion.max_seconds = request.max_seconds();
   conversion.steps_between_states = request.steps_between_states;
@@ -121,10 +107,6 @@ ConvertRequest convert_request(const ParsedOptions& options) {
   conversion.low_rank = request.low_rank;
   conversion.trainer = request.trainer;
   request.loader.sampler.balance_sources = request.balances_sources;
-  if (request.stage == "maps" && !request.sizes.empty()) {
-    throw UsageError("sizes are learned end to end", "`stage` maps",
-                     "`epochs` 0 leaves the stage before them out");
-  }
   return request;
 }
 
@@ -146,9 +128,14 @@ int default_processes(const ConvertRequest& request, const model::VitConfig& con
   if (reads_input || !model::resolve_device(request.run.device).is_cpu()) return 1;
   constexpr std::int64_t kMost = 4;
   std::int64_t most = std::min(kMost, std::int64_t{kernels::device::available_processors()});
+  // Activations grow with width, depth and tokens, weights and their moments with depth and width
+  // squared: DeiT-Tiny takes 2.2e9 bytes, DeiT-B 5e9.
+  const auto tokens = static_cast<double>(config.training_grid().num_tokens());
+  const auto width = static_cast<double>(config.embed_dim);
+  const double bytes =
+      1.7e9 + static_cast<double>(config.depth) * width * (900 * tokens + 240 * width);
   if (const auto memory = kernels::device::available_memory())
-    most = std::min(
-        most, static_cast<std::int64_t>(static_cast<double>(*memory) / bytes_of_process(config)));
+    most = std::min(most, static_cast<std::int64_t>(static_cast<double>(*memory) / bytes));
   // Powers of two, which divide the batches.
   return most >= 4 ? 4 : most >= 2 ? 2 : 1;
 }
@@ -164,16 +151,15 @@ training::ConversionOptions conversion_options(const ConvertRequest& request, co
   maps.batch_size = request.batch_size_maps.value();
   maps.warmup_steps = warmup(maps.steps, kMapsWarmup);
   training::StageOptions& outputs = conversion.outputs;
-  outputs.steps = request.stage == "finetune" ? 0 : request.steps_outputs.value();
+  outputs.steps = request.steps_outputs.value();
   outputs.batch_size = request.asked_batch_size.value();
   outputs.warmup_steps = warmup(outputs.steps, kOutputsWarmup);
   training::StageOptions& finetune = conversion.finetune;
   const auto of_a_step = static_cast<double>(outputs.batch_size * conversion.trainer.accumulation *
                                              run.launch.world_size);
   const double steps = request.epochs * static_cast<double>(pictures) / of_a_step;
-  finetune.steps = request.stage == "maps" || request.epochs == 0
-                       ? 0
-                       : std::max<std::int64_t>(1, std::llround(std::floor(steps)));
+  finetune.steps =
+      request.epochs == 0 ? 0 : std::max<std::int64_t>(1, std::llround(std::floor(steps)));
   finetune.learning_rate = request.learning_rate.value();
   for (training::StageOptions* last : {&finetune, &conversion.sizes, &conversion.exits}) {
     last->batch_size = outputs.batch_size;
@@ -199,8 +185,6 @@ training::Target target_of(const ConvertRequest& request, bool has_classes) {
     if (request.required_top1) throw UsageError("the model has no classes", "`require_top1`");
     if (!request.labels_csv.empty()) throw UsageError("the model has no classes", "`labels_csv`");
   }
-  if (target == Target::features && request.trains_head)
-    throw UsageError("features do not reach a classifier", "`train_head`");
   return target;
 }
 

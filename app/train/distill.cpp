@@ -130,9 +130,7 @@ LabelledSet evaluation_pictures(const ConvertRequest& request, bool has_classes,
   const std::string& csv = request.labels_csv;
   LabelledSet set =
       csv.empty() ? read_folder_classes(folder, labels) : read_labels_csv(csv, folder, labels);
-  if (!set.has_labels) {
-    throw UsageError("top-1 needs one label per picture", "`labels_csv` " + csv);
-  }
+  if (!set.has_labels) throw UsageError("top-1 needs one label per picture", "`labels_csv` " + csv);
   if (set.readable() == 0)
     throw Error(ErrorCode::empty, "none of the labelled pictures can be read", "`eval` " + folder);
   return set;
@@ -470,7 +468,7 @@ int Distillation::run() {
   about_ = describe_descendant(source_, "convert", transform_, labels);
   about_["recipe"] = recipe_;
   chosen.identity = identity_of_run("convert", recipe_, about_, pictures_.training);
-  require_same_on_all(recipe_, chosen.identity, *group_);
+  require_same_on_all(recipe_, chosen.identity);
   const training::HeldOutImages held_out(mine_of(pictures_.held_out), transform,
                                          chosen.loader.workers, unreadable_.report(),
                                          chosen.loader.decode);

@@ -1,13 +1,22 @@
 // The memory of a run in `train` besides weights and optimizer, in the state's fields.
 #pragma once
 
-#include "app/train/settings.h"
 #include "model/checkpoint/formats/safetensors.h"
 
 #include <cstdint>
 #include <string>
 
 namespace hydrascope::app {
+
+/// Steps (updates) and pictures of a run, from epochs.
+struct RunLength {
+  std::int64_t batch_size = 1;  ///< of one process
+  std::int64_t accumulation = 1;
+  std::int64_t steps_per_epoch = 1;
+  std::int64_t epochs = 1;
+  std::int64_t pictures_of_a_step = 1;  ///< of all processes
+  [[nodiscard]] std::int64_t steps() const { return steps_per_epoch * epochs; }
+};
 
 struct ProgressState {
   double seconds = 0;  ///< trained so far

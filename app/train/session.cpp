@@ -68,57 +68,6 @@ class ModulesUnderTraining final : public model::inference::Engine {
 
 }  // namespace
 
-ValidationScore validate_model(model::VisionTransformerImpl& model, c10::Device device,
-                               model::training::Autocast autocast,
-                               const std::vector<LabelledPicture>& pictures,
-                               PipelineOptions pipeline,
-                               const model::training::FailureReport& on_failure,
-                               model::training::ProcessGroup& group) {
-  pipeline.refuses_nan = false;   // the loss says so, of all pictures at once
-  pipeline.whole_batches = true;  // a resumed run has the loss of one that was not interrupted
-  ModulesUnderTraining modules(model, device, autocast);
-  const auto stride = static_cast<std::size_t>(group.world_size());
-  std::size_t next = static_cast<std::size_t>(group.rank());
-  const auto next_input = [&]() -> std::optional<Input> {
-    if (next >= pictures.size() || stop_requested()) return std::nullopt;
-    const LabelledPicture& picture = pictures[next];
-    next += stride;
-    return input_of(picture);
-  };
-  std::size_t seen = static_cast<std::size_t>(group.rank());
-  enum Count : std::uint8_t { kImages, kFailed, kTop1, kTop5, kLoss, kInterrupted, kCounts };
-  std::array<double, kCounts> sum{};
-  const auto add = [&](PipelineResult& result) {
-    const std::size_t index = std::exchange(seen, seen + stride);
-    const std::int64_t target = pictures[index].target;
-    if (result.error) {
-      on_failure(pictures[index].file.string(), result.message);
-      sum[kFailed] += 1;
-      return true;
-    }
-    const at::Tensor logits = result.logits.to(at::kFloat).contiguous();
-    const ScoredPicture scored = score_picture(values_of(logits), target, index);
-    sum[kImages] += 1;
-    sum[kTop1] += scored.is_right() ? 1 : 0;
-    sum[kTop5] += scored.rank <= kTopClasses ? 1 : 0;
-    sum[kLoss] += scored.log_loss;
-    return true;
-  };
-  run_pipeline(next_input, modules, pipeline, add);
-  if (stop_requested()) sum[kInterrupted] = 1;
-  group.sum({at::from_blob(sum.data(), {static_cast<std::int64_t>(sum.size())}, at::kDouble)});
-  const bool is_whole = sum[kInterrupted] == 0;
-  if (is_whole && sum[kImages] == 0)
-    throw Error(ErrorCode::empty, "none of the labelled pictures can be read", "validation");
-  const double images = std::max(1.0, sum[kImages]);
-  return {static_cast<std::int64_t>(sum[kImages]),
-          static_cast<std::int64_t>(sum[kFailed]),
-          100 * sum[kTop1] / images,
-          100 * sum[kTop5] / images,
-          sum[kLoss] / images,
-          !is_whole};
-}
-
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
@@ -139,15 +88,6 @@ void check_state(const fs::path& file, const fs::path& folder,
 
 }  // namespace
 
-std::unique_ptr<FileLock> lock_run(const fs::path& folder) {
-  auto lock = std::make_unique<FileLock>(folder);
-  if (lock->is_taken()) {
-    throw UsageError("another run is at work in this folder", folder.string(),
-                     "wait for its end, or give this one another place (-o)");
-  }
-  return lock;
-}
-
 void refuse_other_files(const fs::path& folder) {
   std::vector<fs::path> files{folder / "metrics.jsonl",
                               folder / "adapter" / checkpoint::kAdapterConfig,
@@ -166,29 +106,6 @@ void refuse_other_files(const fs::path& folder) {
   }
 }
 
-std::optional<fs::path> state_to_resume(const ResumeRequest& request, const fs::path& folder,
-                                        const std::optional<fs::path>& newest,
-                                        model::training::ProcessGroup& group) {
-  const std::string& word = request.word;
-  std::error_code ignored;
-  if (group.is_first() && !word.empty() && word != "auto") check_state(word, folder, newest);
-  const bool begins = word.empty() || (word == "auto" && !newest);
-  if (group.is_first() && word.empty() && newest && !request.force) {
-    throw UsageError("the folder holds a run", folder.string(),
-                     "`resume` auto goes on with it, `force` begins anew");
-  }
-  const bool all_begin = model::training::number_of_first(group, begins ? 1 : 0) != 0;
-  const std::optional<fs::path> file =
-      begins ? std::optional<fs::path>() : (word == "auto" ? *newest : fs::path(word));
-  const bool sees_it = all_begin || (file && fs::exists(*file, ignored));
-  const std::int64_t blind = model::training::sum_of_all(group, sees_it ? 0 : 1);
-  if (!all_begin && group.world_size() > 1 && blind > 0) {
-    throw Error(ErrorCode::failed, "some process does not see the state that rank 0 sees",
-                folder.string(), "the folder has to be the same for all of them");
-  }
-  return all_begin ? std::nullopt : file;
-}
-
 namespace {
 
 // Settings of earlier versions that are constants today. They stay in the identity of a run, so that
@@ -197,11 +114,11 @@ constexpr std::string_view kConstants = R"({"aug-repeats": 0, "color-jitter": 0,
   "mixup-switch-prob": 0.5, "opt-eps": 1e-8, "ratio": [0.75, 1.3333333333333333], "recount": 1,
   "remode": "pixel", "train-interpolation": "random", "vflip": 0})";
 constexpr std::string_view kConstantsOfTrain =
-    R"({"decay-epochs": 90, "decay-rate": 0.1, "warmup-lr": 1e-6})";
+    R"({"decay-epochs": 90, "decay-rate": 0.1, "train-split": "train", "warmup-lr": 1e-6})";
 constexpr std::string_view kConstantsOfConvert = R"({"cls-weight": 0, "evaluations-maps": 2,
   "evaluations-outputs": 2, "hydra-deviation": 0.3, "hydra-offset": 1, "hydra-start-batches": 4,
   "lr-maps": 1e-2, "lr-outputs": 1e-3, "mixup-prob": 0.7, "outputs-cls-weight": 0.5,
-  "outputs-lr-scale": 0.5, "query-rows": 49, "temperature": 1})";
+  "outputs-lr-scale": 0.5, "query-rows": 49, "stage": "both", "temperature": 1})";
 
 }  // namespace
 
@@ -223,11 +140,10 @@ std::string identity_of_run(std::string_view command, const std::string& recipe,
   return identity.dump();
 }
 
-void require_same_on_all(const std::string& recipe, const std::string& identity,
-                         model::training::ProcessGroup& group) {
+void TrainingSession::require_same_on_all(const std::string& recipe, const std::string& identity) {
   const auto mine = static_cast<std::int64_t>(std::hash<std::string>{}(recipe + identity));
-  const std::int64_t of_first = model::training::number_of_first(group, mine);
-  if (model::training::sum_of_all(group, mine == of_first ? 0 : 1) > 0) {
+  const std::int64_t of_first = model::training::number_of_first(*group_, mine);
+  if (model::training::sum_of_all(*group_, mine == of_first ? 0 : 1) > 0) {
     throw UsageError("the processes were given different options or pictures", "training",
                      "start all of them with the same command line, on the same files");
   }
@@ -305,18 +221,83 @@ void TrainingSession::report_found(const std::vector<Input>& failed,
   for (const std::string& note : notes) console_.note(note);
 }
 
-std::optional<std::filesystem::path> TrainingSession::begin_in(
-    const std::filesystem::path& folder, const std::optional<std::filesystem::path>& newest) {
-  if (is_first()) lock_ = lock_run(folder);
-  return state_to_resume(resume_, folder, newest, *group_);
+std::optional<fs::path> TrainingSession::begin_in(const fs::path& folder,
+                                                  const std::optional<fs::path>& newest) {
+  if (is_first()) {
+    lock_ = std::make_unique<FileLock>(folder);
+    if (lock_->is_taken())
+      throw UsageError("another run is at work in this folder", folder.string(),
+                       "wait for its end, or give this one another place (-o)");
+  }
+  const std::string& word = resume_.word;
+  std::error_code ignored;
+  if (is_first() && !word.empty() && word != "auto") check_state(word, folder, newest);
+  const bool begins = word.empty() || (word == "auto" && !newest);
+  if (is_first() && word.empty() && newest && !resume_.force) {
+    throw UsageError("the folder holds a run", folder.string(),
+                     "`resume` auto goes on with it, `force` begins anew");
+  }
+  const bool all_begin = model::training::number_of_first(*group_, begins ? 1 : 0) != 0;
+  const std::optional<fs::path> file =
+      begins ? std::optional<fs::path>() : (word == "auto" ? *newest : fs::path(word));
+  const bool sees_it = all_begin || (file && fs::exists(*file, ignored));
+  const std::int64_t blind = model::training::sum_of_all(*group_, sees_it ? 0 : 1);
+  if (!all_begin && group_->world_size() > 1 && blind > 0) {
+    throw Error(ErrorCode::failed, "some process does not see the state that rank 0 sees",
+                folder.string(), "the folder has to be the same for all of them");
+  }
+  return all_begin ? std::nullopt : file;
 }
 
 ValidationScore TrainingSession::validate(model::VisionTransformerImpl& model,
                                           model::training::Autocast autocast,
                                           const std::vector<LabelledPicture>& pictures,
                                           const image::TransformConfig& transform) {
-  return validate_model(model, device_, autocast, pictures, pipeline_options(run_, transform),
-                        unreadable_.report(), *group_);
+  PipelineOptions pipeline = pipeline_options(run_, transform);
+  pipeline.refuses_nan = false;   // the loss says so, of all pictures at once
+  pipeline.whole_batches = true;  // a resumed run has the loss of one that was not interrupted
+  const model::training::FailureReport unreadable = unreadable_.report();
+  ModulesUnderTraining modules(model, device_, autocast);
+  const auto stride = static_cast<std::size_t>(group_->world_size());
+  std::size_t next = static_cast<std::size_t>(group_->rank());
+  const auto next_input = [&]() -> std::optional<Input> {
+    if (next >= pictures.size() || stop_requested()) return std::nullopt;
+    const LabelledPicture& picture = pictures[next];
+    next += stride;
+    return input_of(picture);
+  };
+  std::size_t seen = static_cast<std::size_t>(group_->rank());
+  enum Count : std::uint8_t { kImages, kFailed, kTop1, kTop5, kLoss, kInterrupted, kCounts };
+  std::array<double, kCounts> sum{};
+  const auto add = [&](PipelineResult& result) {
+    const std::size_t index = std::exchange(seen, seen + stride);
+    const std::int64_t target = pictures[index].target;
+    if (result.error) {
+      unreadable(pictures[index].file.string(), result.message);
+      sum[kFailed] += 1;
+      return true;
+    }
+    const at::Tensor logits = result.logits.to(at::kFloat).contiguous();
+    const ScoredPicture scored = score_picture(values_of(logits), target, index);
+    sum[kImages] += 1;
+    sum[kTop1] += scored.is_right() ? 1 : 0;
+    sum[kTop5] += scored.rank <= kTopClasses ? 1 : 0;
+    sum[kLoss] += scored.log_loss;
+    return true;
+  };
+  run_pipeline(next_input, modules, pipeline, add);
+  if (stop_requested()) sum[kInterrupted] = 1;
+  group_->sum({at::from_blob(sum.data(), {static_cast<std::int64_t>(sum.size())}, at::kDouble)});
+  const bool is_whole = sum[kInterrupted] == 0;
+  if (is_whole && sum[kImages] == 0)
+    throw Error(ErrorCode::empty, "none of the labelled pictures can be read", "validation");
+  const double images = std::max(1.0, sum[kImages]);
+  return {static_cast<std::int64_t>(sum[kImages]),
+          static_cast<std::int64_t>(sum[kFailed]),
+          100 * sum[kTop1] / images,
+          100 * sum[kTop5] / images,
+          sum[kLoss] / images,
+          !is_whole};
 }
 
 }  // namespace hydrascope::app

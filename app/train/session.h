@@ -44,33 +44,10 @@ struct ValidationScore {
   bool interrupted = false;  ///< a signal came: it is a score of some of the pictures
 };
 
-/// Every process takes its share of `pictures`, each with a label; all get the same score. The
-/// model is left in training mode. Pictures that cannot be read are left out, and `on_failure` is
-/// told of them on the process that met them; Error(empty) on all where none can.
-ValidationScore validate_model(model::VisionTransformerImpl& model, c10::Device device,
-                               model::training::Autocast autocast,
-                               const std::vector<LabelledPicture>& pictures,
-                               PipelineOptions pipeline,
-                               const model::training::FailureReport& on_failure,
-                               model::training::ProcessGroup& group);
-
 // Going on with a run (`--resume`), for the commands that train.
-
-/// Keeps other runs out of `folder`, which is there, until it ends. Throws Error(invalid_argument)
-/// where one is at work.
-std::unique_ptr<FileLock> lock_run(const std::filesystem::path& folder);
 
 /// Throws Error(invalid_argument) where a run that begins in `folder` would replace a file that no run wrote.
 void refuse_other_files(const std::filesystem::path& folder);
-
-/// The state to go on from: rank 0's decision, which all processes must call for. `newest` is the
-/// one that `folder` holds. Nothing: the run begins. Throws Error(invalid_argument) where a run
-/// would be lost (neither `--resume` nor `--force`) and for a file that is no state of `folder`,
-/// whose best weights would be missing; Error(failed) where a process does not see the
-/// state that rank 0 sees.
-std::optional<std::filesystem::path> state_to_resume(
-    const ResumeRequest& request, const std::filesystem::path& folder,
-    const std::optional<std::filesystem::path>& newest, model::training::ProcessGroup& group);
 
 /// A JSON object that must be the same in a resumed run and in the run that it goes on with:
 /// `recipe` (one too), the weights that the run began with, the transform (`describe_descendant`)
@@ -79,11 +56,6 @@ std::optional<std::filesystem::path> state_to_resume(
 std::string identity_of_run(std::string_view command, const std::string& recipe,
                             const checkpoint::Metadata& about,
                             const std::vector<model::training::TrainingPicture>& pictures);
-
-/// That all processes were given the same `recipe` and the same pictures: Error(invalid_argument)
-/// on all of them otherwise.
-void require_same_on_all(const std::string& recipe, const std::string& identity,
-                         model::training::ProcessGroup& group);
 
 /// The number that is asked for, or `otherwise`; 1 in a process that was started as one of several.
 /// Throws Error(invalid_argument) where a launcher says how many there are, too.
@@ -115,10 +87,20 @@ class TrainingSession {
   /// Says which of the named pictures cannot be taken and which were passed over; the first count
   /// as unreadable. The first process does this.
   void report_found(const std::vector<Input>& failed, const std::vector<std::string>& notes);
-  /// Keeps other runs out of `folder` and says which state to go on from, as `state_to_resume` does.
+  /// That all processes were given the same `recipe` and the same pictures: Error(invalid_argument)
+  /// on all of them otherwise.
+  void require_same_on_all(const std::string& recipe, const std::string& identity);
+  /// Keeps other runs out of `folder`, which is there, until this one ends, and says which state to go
+  /// on from: rank 0's decision, for which all processes must call it. `newest` is the one that
+  /// `folder` holds. Nothing: the run begins. Throws Error(invalid_argument) where another run is at
+  /// work or one would be lost (neither `--resume` nor `--force`), and for a file that is no state of
+  /// `folder`, whose best weights would be missing; Error(failed) where a process does not see the
+  /// state that rank 0 sees.
   std::optional<std::filesystem::path> begin_in(const std::filesystem::path& folder,
                                                 const std::optional<std::filesystem::path>& newest);
-  /// The score of `model` on pictures that `transform` prepares.
+  /// The score of `model` on pictures, each with a label, that `transform` prepares. Every process takes
+  /// its share; all get the same score. The model is left in training mode. Pictures that cannot be
+  /// read are left out and counted as unreadable; Error(empty) on all where none can.
   ValidationScore validate(model::VisionTransformerImpl& model, model::training::Autocast autocast,
                            const std::vector<LabelledPicture>& pictures,
                            const image::TransformConfig& transform);

@@ -3,7 +3,6 @@
 #include "app/options/option_table.h"
 #include "app/run/assets.h"
 #include "app/run/usage_error.h"
-#include "app/train/training_options.h"
 #include "kernels/number_text.h"
 #include "model/config/architectures.h"
 
@@ -24,8 +23,7 @@ struct Folders {
   std::optional<fs::path> validation;
 };
 
-Folders find_folders(const DataRequest& data) {
-  const std::vector<std::string>& words = data.words;
+Folders find_folders(const std::vector<std::string>& words) {
   if (words.size() != 1) {
     throw UsageError("expected one folder of pictures, found " + std::to_string(words.size()),
                      "train", "hydrascope train imagenette/");
@@ -34,24 +32,12 @@ Folders find_folders(const DataRequest& data) {
   std::error_code ignored;
   if (!fs::is_directory(root, ignored)) throw NotFound("no such folder", words[0]);
   Folders folders;
-  const fs::path split = root / data.train_split;
-  if (!fs::is_directory(split, ignored)) {
-    if (data.names_train_split || data.val_split)
-      throw NotFound("no such folder", split.string(),
-                     std::string(data.names_train_split ? "`train_split`" : "`val_split`") +
-                         " needs both folders");
-    folders.training = root;
-    return folders;
-  }
-  folders.training = split;
-  std::vector<std::string> names(kSplits.begin() + 1, kSplits.end());
-  if (data.val_split) names = {*data.val_split};
-  for (const std::string& name : names) {
-    if (!fs::is_directory(root / name, ignored)) continue;
-    folders.validation = root / name;
-    return folders;
-  }
-  if (data.val_split) throw NotFound("no such folder", (root / names[0]).string());
+  folders.training = root / kSplits.front();
+  if (!fs::is_directory(folders.training, ignored)) return {root, std::nullopt};
+  const auto* const found = std::find_if(
+      kSplits.begin() + 1, kSplits.end(),
+      [&](const std::string_view name) { return fs::is_directory(root / name, ignored); });
+  if (found != kSplits.end()) folders.validation = root / *found;
   return folders;
 }
 
@@ -101,9 +87,9 @@ std::vector<LabelledPicture> labelled(const std::vector<TrainingPicture>& pictur
 
 }  // namespace
 
-TrainingSubject open_subject(const DataRequest& data, const ModelRequest& model,
-                             const TransformRequest& transform) {
-  const Folders folders = find_folders(data);
+TrainingSubject open_subject(const TrainingRequest& request, double held_out) {
+  const ModelRequest& model = request.model;
+  const Folders folders = find_folders(request.words);
   TrainingSubject subject;
   const bool is_new = names_architecture(model);
   subject.source = is_new ? random_model(model) : open_model(model);
@@ -112,7 +98,7 @@ TrainingSubject open_subject(const DataRequest& data, const ModelRequest& model,
   config.exit_threshold = 1;
   const bool has_new_head = is_new || model.reset_head || config.num_classes == 0 ||
                             (model.num_classes && *model.num_classes != config.num_classes);
-  if (has_new_head && data.labels.empty()) {
+  if (has_new_head && request.labels.empty()) {
     subject.labels = labels_of_folders(folders.training);
     const auto classes = static_cast<std::int64_t>(subject.labels.labels.size());
     if (model.num_classes && *model.num_classes != classes) {
@@ -130,12 +116,12 @@ TrainingSubject open_subject(const DataRequest& data, const ModelRequest& model,
       config.num_classes = *model.num_classes;
     } else if (has_new_head) {
       config.num_classes =
-          static_cast<std::int64_t>(image::Labels::load(*labels_file(data.labels)).size());
+          static_cast<std::int64_t>(image::Labels::load(*labels_file(request.labels)).size());
     }
     if (has_new_head && !is_new) subject.source.head.num_classes = config.num_classes;
-    subject.labels = resolve_labels(data.labels, subject.source);
+    subject.labels = resolve_labels(request.labels, subject.source);
   }
-  subject.transform = resolve_transform(transform, subject.source);
+  subject.transform = resolve_transform(request.transform, subject.source);
   const image::Size size = training_transform(subject.transform).img_size;
   if (is_new) {
     config.img_height = size.height;
@@ -143,7 +129,7 @@ TrainingSubject open_subject(const DataRequest& data, const ModelRequest& model,
   }
   model::validate(config);
 
-  if (folders.validation && data.held_out > 0) {
+  if (folders.validation && held_out > 0) {
     throw UsageError("there are pictures to validate on: " + folders.validation->string(),
                      "`held_out`");
   }
@@ -151,7 +137,7 @@ TrainingSubject open_subject(const DataRequest& data, const ModelRequest& model,
       "`reset_head` trains a classifier of these folders' classes; `labels` FILE names the model's "
       "own, a line each, and folders named by numbers are its lines, from 0";
   // Then the user says which class an index is.
-  const bool names_classes = !data.labels.empty();
+  const bool names_classes = !request.labels.empty();
   const LabelledSet set =
       read_named_classes(folders.training, subject.labels, names_classes,
                          has_new_head ? "name the folders after classes" : kNewHead);
@@ -168,7 +154,7 @@ TrainingSubject open_subject(const DataRequest& data, const ModelRequest& model,
                                                 "name its folders as those that are learned from");
     std::ranges::move(validation.notes(), std::back_inserter(subject.notes));
     subject.validation = std::move(validation.pictures);
-  } else if (const double held_out = data.held_out; held_out > 0) {
+  } else if (held_out > 0) {
     constexpr double kMostShare = 0.9;
     const double share =
         held_out < 1 ? held_out : held_out / static_cast<double>(subject.training.size());
@@ -178,7 +164,7 @@ TrainingSubject open_subject(const DataRequest& data, const ModelRequest& model,
                        "`held_out` " + shortest_number(held_out));
     }
     model::training::Split split =
-        model::training::hold_out(std::move(subject.training), share, data.seed);
+        model::training::hold_out(std::move(subject.training), share, request.run.seed);
     subject.training = std::move(split.training);
     subject.validation = labelled(split.held_out);
   }

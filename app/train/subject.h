@@ -4,7 +4,7 @@
 #include "app/model/resolve_labels.h"
 #include "app/model/resolved_transform.h"
 #include "app/pictures/labelled_set.h"
-#include "app/specs/training.h"
+#include "app/train/training_options.h"
 #include "model/training/data/training_set.h"
 
 #include <cstdint>
@@ -29,7 +29,6 @@ struct TrainingSubject {
 /// `-m` is a model or an architecture (random weights). A new classifier has one class per folder
 /// of the training pictures, in the order of `class_folders`. Throws Error(invalid_argument) where
 /// the folders and the model's classes do not fit.
-TrainingSubject open_subject(const DataRequest& data, const ModelRequest& model,
-                             const TransformRequest& transform);
+TrainingSubject open_subject(const TrainingRequest& request, double held_out);
 
 }  // namespace hydrascope::app

@@ -1,13 +1,14 @@
 #include "model/explain/faithfulness.h"
 
 #include "kernels/error.h"
+#include "model/explain/blur.h"
 #include "model/inference/overlap.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/argmax.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 #include <chrono>
@@ -21,10 +22,6 @@ namespace hydrascope::model::explain {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-bool is_perturbation(Measure measure) {
-  return measure == Measure::positive || measure == Measure::negative;
-}
 
 /// One of the pictures of a curve: `base` with the first `count` patches of `order` taken from
 /// `source`.
@@ -59,15 +56,7 @@ class VariantRun {
              const FaithfulnessOptions& options)
       : model_(model), picture_(picture), options_(options) {}
 
-  [[nodiscard]] std::int64_t most_in_a_batch() const {
-    if (options_.batch_size > 0) return options_.batch_size;
-    constexpr std::int64_t kMost = 256;
-    const std::int64_t tokens = model_.num_tokens(picture_.image.size(1), picture_.image.size(2));
-    return std::clamp<std::int64_t>(model_.enough_tokens() / tokens, 1, kMost);
-  }
-
-  /// Calls done(variant, class's probability, whether the label is best, seconds) for each; false
-  /// when stopped.
+  /// Calls done(variant, class's probability, seconds) for each; false when stopped.
   template <class Done>
   bool run(std::span<const Variant> variants, const Done& done) {
     auto batch_size = static_cast<std::size_t>(most_in_a_batch());
@@ -91,6 +80,13 @@ class VariantRun {
   }
 
  private:
+  [[nodiscard]] std::int64_t most_in_a_batch() const {
+    if (options_.batch_size > 0) return options_.batch_size;
+    constexpr std::int64_t kMost = 256;
+    const std::int64_t tokens = model_.num_tokens(picture_.image.size(1), picture_.image.size(2));
+    return std::clamp<std::int64_t>(model_.enough_tokens() / tokens, 1, kMost);
+  }
+
   struct Batch {
     std::span<const Variant> variants;
     Clock::time_point begin;
@@ -113,16 +109,13 @@ class VariantRun {
     under_way_.pop_front();
     const at::Tensor logits = batch.outputs.get().logits.to(at::kDouble);
     const at::Tensor probabilities = at::softmax(logits, -1).select(1, picture_.class_index);
-    const at::Tensor right = logits.argmax(-1).eq(picture_.label);
     // Batches that overlap share their time.
     const std::chrono::duration<double> elapsed = Clock::now() - std::max(batch.begin, last_end_);
     last_end_ = Clock::now();
     const double seconds = elapsed.count() / static_cast<double>(batch.variants.size());
-    if (options_.on_looks) options_.on_looks(std::ssize(batch.variants));
     for (std::size_t i = 0; i < batch.variants.size(); ++i) {
       const auto index = static_cast<std::int64_t>(i);
-      done(batch.variants[i], probabilities[index].item<double>(), right[index].item<bool>(),
-           seconds);
+      done(batch.variants[i], probabilities[index].item<double>(), seconds);
     }
   }
 
@@ -151,67 +144,24 @@ void check_maps(const WatchedPicture& picture, std::span<const at::Tensor> maps,
 
 }  // namespace
 
-Substrate substrate_of(Measure measure, const FaithfulnessOptions& options) {
-  if (measure == Measure::insertion) return Substrate::blur;
-  return options.substrate.value_or(is_perturbation(measure) ? Substrate::black : Substrate::mean);
-}
-
-std::vector<std::int64_t> order_of(std::span<const float> heat, bool ascending) {
+std::vector<std::int64_t> order_of(std::span<const float> heat) {
   std::vector<std::int64_t> order(heat.size());
   std::iota(order.begin(), order.end(), 0);
   const auto end = std::stable_partition(order.begin(), order.end(), [&](std::int64_t patch) {
     return !std::isnan(heat[static_cast<std::size_t>(patch)]);
   });
   std::stable_sort(order.begin(), end, [&](std::int64_t a, std::int64_t b) {
-    const float of_a = heat[static_cast<std::size_t>(a)];
-    const float of_b = heat[static_cast<std::size_t>(b)];
-    return ascending ? of_a < of_b : of_a > of_b;
+    return heat[static_cast<std::size_t>(a)] > heat[static_cast<std::size_t>(b)];
   });
   return order;
 }
 
-std::vector<std::int64_t> replaced_counts(Measure measure, std::int64_t patches,
-                                          std::int64_t steps) {
-  const auto share = [&](std::int64_t part, std::int64_t whole) {
-    return (part * patches + whole / 2) / whole;
-  };
+std::vector<std::int64_t> replaced_counts(std::int64_t patches, std::int64_t steps) {
+  const std::int64_t last = std::clamp<std::int64_t>(steps, 1, patches);
   std::vector<std::int64_t> counts;
-  if (is_perturbation(measure)) {
-    for (std::int64_t tenths = 1; tenths <= 9; ++tenths) counts.push_back(share(tenths, 10));
-  } else {
-    const std::int64_t last = std::clamp<std::int64_t>(steps, 1, patches);
-    for (std::int64_t step = 0; step <= last; ++step) counts.push_back(share(step, last));
-  }
+  for (std::int64_t step = 0; step <= last; ++step)
+    counts.push_back((step * patches + last / 2) / last);
   return counts;
-}
-
-std::int64_t num_looks(std::int64_t maps, std::int64_t patches,
-                       const FaithfulnessOptions& options) {
-  std::int64_t looks = 0;
-  for (const Measure measure : options.measures) {
-    const std::vector<std::int64_t> counts = replaced_counts(measure, patches, options.steps);
-    const auto shared = std::ranges::count_if(
-        counts, [&](std::int64_t count) { return count == 0 || count == patches; });
-    looks += maps * (std::ssize(counts) - shared) + shared;
-  }
-  return looks;
-}
-
-double seconds_of_look(inference::Engine& model, const WatchedPicture& picture,
-                       const FaithfulnessOptions& options) {
-  const at::NoGradGuard no_grad;
-  FaithfulnessOptions silent = options;
-  silent.on_looks = {};
-  VariantRun run(model, picture, silent);
-  const auto count = static_cast<std::size_t>(run.most_in_a_batch());
-  const std::vector<Variant> variants(count, {&picture.image, nullptr, nullptr, 0, 0, 0});
-  double seconds = 0;
-  // The first batch allocates, which is little beside a long one.
-  constexpr double kLong = 0.5;
-  for (int batch = 0; batch < 2 && seconds * static_cast<double>(count) < kLong; ++batch)
-    if (!run.run(variants, [&](const Variant&, double, bool, double its) { seconds = its; }))
-      return 0;
-  return seconds;
 }
 
 double area_under(std::span<const double> curve) {
@@ -225,7 +175,11 @@ std::optional<std::vector<FaithfulnessScore>> score_maps(inference::Engine& mode
                                                          const FaithfulnessOptions& options) {
   const at::NoGradGuard no_grad;
   check_maps(picture, maps, options.patch_size);
-  PictureSubstrates substrates(picture.image, options.mean, options.std);
+  // The mean colour, normalised, and the blurred picture.
+  const at::Tensor flat = at::zeros_like(picture.image);
+  at::Tensor blur;
+  if (std::ranges::find(options.measures, Measure::insertion) != options.measures.end())
+    blur = blurred(picture.image, blur_sigma(picture.image.size(1), picture.image.size(2)));
 
   struct Curve {
     std::vector<std::int64_t> order;
@@ -236,8 +190,7 @@ std::optional<std::vector<FaithfulnessScore>> score_maps(inference::Engine& mode
   for (const at::Tensor& map : maps) {
     const at::Tensor heat = map.to(at::kFloat).contiguous();
     const std::span values(heat.const_data_ptr<float>(), static_cast<std::size_t>(heat.numel()));
-    for (const Measure measure : options.measures)
-      curves.push_back({order_of(values, /*ascending=*/measure == Measure::negative), {}, 0});
+    curves.insert(curves.end(), options.measures.size(), {order_of(values), {}, 0});
   }
 
   // With nothing or everything replaced, all maps show the model the same picture, so only the
@@ -248,13 +201,12 @@ std::optional<std::vector<FaithfulnessScore>> score_maps(inference::Engine& mode
   };
   std::vector<Variant> variants;
   for (std::size_t c = 0; c < curves.size(); ++c) {
-    const Measure measure = options.measures[c % num_measures];
-    const at::Tensor* base = &picture.image;
-    const at::Tensor* source = &substrates.get(substrate_of(measure, options));
-    if (measure == Measure::insertion) std::swap(base, source);
+    const bool inserts = options.measures[c % num_measures] == Measure::insertion;
+    const at::Tensor* base = inserts ? &blur : &picture.image;
+    const at::Tensor* source = inserts ? &picture.image : &flat;
     Curve& curve = curves[c];
     const std::vector<std::int64_t> counts =
-        replaced_counts(measure, std::ssize(curve.order), options.steps);
+        replaced_counts(std::ssize(curve.order), options.steps);
     curve.values.resize(counts.size());
     for (std::size_t point = 0; point < counts.size(); ++point) {
       if (c >= num_measures && is_shared(counts[point], curve)) continue;
@@ -263,11 +215,9 @@ std::optional<std::vector<FaithfulnessScore>> score_maps(inference::Engine& mode
   }
 
   VariantRun run(model, picture, options);
-  const bool finished = run.run(
-      variants, [&](const Variant& variant, double probability, bool right, double seconds) {
+  const bool finished =
+      run.run(variants, [&](const Variant& variant, double value, double seconds) {
         const std::size_t measure = variant.curve % num_measures;
-        const double value =
-            is_perturbation(options.measures[measure]) ? (right ? 1.0 : 0.0) : probability;
         Curve& own = curves[variant.curve];
         own.values[variant.point] = value;
         if (!is_shared(variant.count, own)) {

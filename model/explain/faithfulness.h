@@ -1,29 +1,23 @@
 // How faithful a map is to its model: patches of the picture are replaced in the order of their
 // heat, and the model's answers after every step make an area under a curve.
 //
-//   deletion   hottest patches first are replaced by a substrate; probability of the class. Low is
+//   deletion   hottest patches first become the mean colour; probability of the class. Low is
 //              good: the patches that the map calls important were important. (RISE, Petsiuk et
 //              al. 2018, arXiv 1806.07421)
 //   insertion  hottest patches first return to a blurred picture; probability of the class. High is
 //              good. (RISE)
-//   positive   10 %, 20 % ... 90 % of the patches are replaced, hottest first; is the best class
-//              still the labelled one? Low is good. (Chefer et al. 2021, arXiv 2012.09838)
-//   negative   the same, coldest first. High is good.
 //
 // The area of the n values of a curve is (sum - first / 2 - last / 2) / (n - 1), so 0..1. Signed
 // maps are ranked by their signed values. No model was trained on pictures with replaced patches: a
-// number means something only beside other maps' numbers on the same substrate, baseline_maps.h's
-// among them.
+// number means something only beside other maps' numbers, baseline_maps.h's among them.
 // Test: tests/model/explain/faithfulness_test.cpp.
 #pragma once
 
-#include "model/explain/substrate.h"
 #include "model/inference/engine.h"
 #include "model/registry/measures.h"
 
 #include <ATen/core/Tensor.h>
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -34,35 +28,17 @@ namespace hydrascope::model::explain {
 
 struct FaithfulnessOptions {
   std::vector<Measure> measures;
-  /// For deletion and insertion: curves have steps + 1 points; never more steps than patches.
+  /// Curves have steps + 1 points; never more steps than patches.
   std::int64_t steps = 14;
-  /// Unset: as published, `mean` for deletion and `black` for positive and negative. Insertion
-  /// always starts from the blurred picture.
-  std::optional<Substrate> substrate;
-  std::array<double, 3> mean{};  ///< the transform's mean
-  std::array<double, 3> std{1, 1, 1};
   std::int64_t patch_size = 16;
   std::int64_t batch_size = 0;           ///< 0: as many as keep the model busy
   std::function<bool()> stop_requested;  ///< asked between batches; may be empty
-  /// Told of every batch, how many changed pictures the model has seen; may be empty.
-  std::function<void(std::int64_t)> on_looks;
 };
-Substrate substrate_of(Measure measure, const FaithfulnessOptions& options);
-
-/// How many changed pictures `score_maps` shows the model for one of so many patches.
-std::int64_t num_looks(std::int64_t maps, std::int64_t patches, const FaithfulnessOptions& options);
-
 /// A picture whose maps are measured.
 struct WatchedPicture {
   at::Tensor image;              ///< the model's input: float32 (3, H, W) on the CPU, normalised
-  std::int64_t class_index = 0;  ///< the class of deletion and insertion
-  std::int64_t label = 0;        ///< the right class of positive and negative
+  std::int64_t class_index = 0;  ///< the class that is watched
 };
-
-/// Measured seconds of a look at such a picture, in a batch as `score_maps` shows them; 0 after a stop. Throws
-/// Error(out_of_memory).
-double seconds_of_look(inference::Engine& model, const WatchedPicture& picture,
-                       const FaithfulnessOptions& options);
 
 struct FaithfulnessScore {
   double area = 0;
@@ -78,13 +54,11 @@ std::optional<std::vector<FaithfulnessScore>> score_maps(inference::Engine& mode
                                                          std::span<const at::Tensor> maps,
                                                          const FaithfulnessOptions& options);
 
-/// Patches by heat, hottest first, or coldest first with `ascending`; ties, and NaN after all
-/// else, by index.
-std::vector<std::int64_t> order_of(std::span<const float> heat, bool ascending);
+/// Patches by heat, hottest first; ties, and NaN after all else, by index.
+std::vector<std::int64_t> order_of(std::span<const float> heat);
 
 /// The number of replaced patches, out of `patches`, at the points of a curve.
-std::vector<std::int64_t> replaced_counts(Measure measure, std::int64_t patches,
-                                          std::int64_t steps);
+std::vector<std::int64_t> replaced_counts(std::int64_t patches, std::int64_t steps);
 
 /// The area under at least two values.
 double area_under(std::span<const double> curve);

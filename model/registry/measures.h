@@ -1,5 +1,5 @@
-// The names of the measures of faithfulness and of the substitutes of a patch: words that the
-// command line offers, without LibTorch. faithfulness.h and substrate.h say what they compute.
+// The names of the measures of faithfulness: words that the command line offers, without LibTorch.
+// faithfulness.h says what they compute.
 #pragma once
 
 #include "model/config/words.h"
@@ -11,7 +11,7 @@
 
 namespace hydrascope::model::explain {
 
-enum class Measure { deletion, insertion, positive, negative };
+enum class Measure { deletion, insertion };
 
 struct MeasureEntry {
   Measure measure;
@@ -25,10 +25,6 @@ inline const std::vector<MeasureEntry>& measures() {
        true},
       {Measure::insertion, "insertion",
        "class probability while the hottest patches return to a blurred picture", false},
-      {Measure::positive, "positive",
-       "accuracy with the hottest 10 % ... 90 % of the patches replaced", true},
-      {Measure::negative, "negative",
-       "accuracy with the coldest 10 % ... 90 % of the patches replaced", false},
   };
   return kEntries;
 }
@@ -37,11 +33,6 @@ inline const MeasureEntry& entry_of(Measure measure) {
 }
 inline const MeasureEntry* find_measure_or_null(std::string_view name) {
   return find_in(measures(), name);
-}
-
-enum class Substrate { mean, black, blur };
-constexpr auto words(Substrate) {
-  return std::to_array<std::string_view>({"mean", "black", "blur"});
 }
 
 }  // namespace hydrascope::model::explain

@@ -85,16 +85,8 @@ void ChartPage::add_gallery(std::span<const GalleryPicture> pictures) {
   body_ += "<div class=\"gallery\">\n";
   for (const GalleryPicture& each : pictures) {
     std::vector<std::string> lines{short_name(each)};
-    if (each.beside.empty()) {
-      lines.insert(lines.end(), each.caption.begin(), each.caption.end());
-      add_picture(each.picture, each.name, lines);
-      continue;
-    }
-    body_ += "<div class=\"together\">\n";
+    lines.insert(lines.end(), each.caption.begin(), each.caption.end());
     add_picture(each.picture, each.name, lines);
-    for (std::size_t i = 0; i < each.beside.size(); ++i)
-      add_picture(each.beside[i], each.name + ", " + each.caption.at(i), {&each.caption[i], 1});
-    body_ += "</div>\n";
   }
   body_ += "</div>\n";
 }

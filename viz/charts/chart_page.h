@@ -17,7 +17,6 @@ struct GalleryPicture {
   std::string name;
   Canvas picture;
   std::vector<std::string> caption;  ///< a line each
-  std::vector<Canvas> beside = {};   ///< the same picture with heat, one for each line; or none
 };
 
 /// Without its folders.

@@ -254,10 +254,6 @@ bool Conversion::State::run_stage() {
   std::int64_t answer = go_on;
   trainer.on_record = [&](const StepRecord& record) {
     summary.images += record.images;
-    const double loss = record.losses.at("loss");
-    if (std::isfinite(loss)) {
-      history.losses.push_back({stage_name, record.step, seconds(), loss, record.learning_rate});
-    }
     if (events.on_record)
       events.on_record(current, stages.steps_before(stage) + record.step, record);
   };
@@ -423,8 +419,6 @@ Resumption Conversion::resume(const std::filesystem::path& file) {
       const std::string& of_stage = history.stages.back().stage;
       for (Evaluation& look : history.evaluations)
         if (look.stage == of_stage) renumber(look.step);
-      for (LossPoint& point : history.losses)
-        if (point.stage == of_stage) renumber(point.step);
       renumber(state.position.step);
       planned = steps;
     }

@@ -38,15 +38,6 @@ void visit(Self& self, Visitor&& visitor) {
   }
 }
 template <class Self, class Visitor>
-requires std::same_as<std::remove_const_t<Self>, LossPoint>
-void visit(Self& self, Visitor&& visitor) {
-  visitor("stage", self.stage);
-  visitor("step", self.step);
-  visitor("seconds", self.seconds);
-  visitor("loss", self.loss);
-  visitor("learning_rate", self.learning_rate);
-}
-template <class Self, class Visitor>
 requires std::same_as<std::remove_const_t<Self>, StageSummary>
 void visit(Self& self, Visitor&& visitor) {
   visitor("stage", self.stage);
@@ -69,7 +60,6 @@ template <class Self, class Visitor>
 requires std::same_as<std::remove_const_t<Self>, ConversionHistory>
 void visit(Self& self, Visitor&& visitor) {
   visitor("evaluations", self.evaluations);
-  visitor("losses", self.losses);
   visitor("stages", self.stages);
   visitor("layers", self.layers);
   visitor("best", self.best);

@@ -41,15 +41,6 @@ struct Evaluation {
   Agreement agreement;
 };
 
-/// The losses of some steps.
-struct LossPoint {
-  std::string stage;
-  std::int64_t step = 0;
-  double seconds = 0;
-  double loss = 0;
-  double learning_rate = 0;
-};
-
 struct StageSummary {
   std::string stage;
   std::int64_t planned_steps = 0;
@@ -71,7 +62,6 @@ struct LayerFidelity {
 
 struct ConversionHistory {
   std::vector<Evaluation> evaluations;
-  std::vector<LossPoint> losses;
   std::vector<StageSummary> stages;
   std::vector<LayerFidelity> layers;
   std::int64_t best = 0;  ///< position in `evaluations`

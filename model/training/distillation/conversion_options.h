@@ -36,7 +36,6 @@ struct ConversionOptions {
   /// First block that the finetune stage trains, at most the first converted block; -1: that block.
   /// The layers before the blocks are never trained.
   std::int64_t train_from = -1;
-  bool trains_head = false;  ///< the classifier too, in the last stage
   double average_decay = 0;  ///< decay of the last stage's moving average of the weights; 0: none
   OptimizerOptions optimizer{.betas = {0.9, 0.99}};
   LowRankOptions low_rank;  ///< of the last stages

@@ -135,8 +135,6 @@ std::vector<ParameterGroup> ConversionStages::parameters(Stage stage) {
         chosen.train.push_back(block_name(layer));
       if (config.final_norm) chosen.train.emplace_back(config.fc_norm ? "fc_norm" : "norm");
       if (config.global_pool == Pooling::map) chosen.train.emplace_back("attn_pool");
-      if (options_.trains_head) chosen.train.emplace_back("head");
-      if (options_.trains_head && config.distilled) chosen.train.emplace_back("head_dist");
       break;
     case Stage::exits: chosen.train.emplace_back("exits"); break;
     case Stage::sizes:  // embeddings too: patches of a large picture show other things

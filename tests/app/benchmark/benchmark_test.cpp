@@ -1,6 +1,4 @@
-// The parts of `benchmark` that measure nothing: statistics, rows, comparison, sweep, chart.
-#include "app/benchmark/ceiling.h"
-#include "app/benchmark/comparison.h"
+// The parts of `benchmark` that measure nothing: statistics, rows, baseline, sweep, chart.
 #include "app/benchmark/row.h"
 #include "app/benchmark/sweep.h"
 #include "app/command.h"
@@ -60,17 +58,6 @@ TEST(TimingSummaryTest, SettledWhenTheMedianStops) {
   EXPECT_FALSE(settled(std::vector<double>{20, 18, 16, 14, 12, 10}));
 }
 
-TEST(RatioTest, IntervalByTheDeltaMethod) {
-  const Ratio exact = ratio_of({10, 0, 5}, {5, 0, 5});
-  EXPECT_DOUBLE_EQ(exact.value, 2);
-  EXPECT_DOUBLE_EQ(exact.low, 2);
-  const Ratio noisy = ratio_of({10, 1, 25}, {10, 1, 25});
-  EXPECT_DOUBLE_EQ(noisy.value, 1);
-  // Relative standard error 0.02 each: half width 1.96 * 0.02 * sqrt 2.
-  EXPECT_NEAR(std::log(noisy.high), 0.05544, 1e-4);
-  EXPECT_NEAR(noisy.low * noisy.high, 1, 1e-12);
-}
-
 TEST(BenchmarkWriterTest, JsonAndJsonlAreReadBack) {
   const testing::TemporaryFolder folder;
   for (const auto& [format, name] :
@@ -83,11 +70,10 @@ TEST(BenchmarkWriterTest, JsonAndJsonlAreReadBack) {
       writer.write(row("softmax", 25));
       writer.finish();
     }
-    const BenchmarkResult result = read_benchmark(file);
-    EXPECT_EQ(result.header.at("cpu"), "X");
-    ASSERT_EQ(result.rows.size(), 2U);
-    EXPECT_EQ(result.rows[0].key(), row("hydra", 1).key());
-    EXPECT_DOUBLE_EQ(result.rows[1].ms_p50, 25);
+    const std::vector<BenchmarkRow> rows = read_rows(file);
+    ASSERT_EQ(rows.size(), 2U);
+    EXPECT_EQ(rows[0].key(), row("hydra", 1).key());
+    EXPECT_DOUBLE_EQ(rows[1].ms_p50, 25);
     EXPECT_EQ(choose_format("", file), format);
   }
 }
@@ -118,22 +104,6 @@ TEST(BenchmarkWriterTest, TheCeilingIsNumbersForProgramsAndALineForPeople) {
     EXPECT_THAT(text.str(), HasSubstr(std::string(kLine) +
                                       (disturbed ? "; disturbed: float32, memory\n" : "\n")));
   }
-  const testing::TemporaryFolder folder;
-  const std::string file = (folder.path() / "a.jsonl").string();
-  std::ofstream stream(file);
-  BenchmarkWriter(Format::jsonl, stream, {{"ceiling", ceiling(158e9)}}).write(row("a", 1));
-  stream.close();
-  // Members come back in another order.
-  EXPECT_EQ(nlohmann::json(read_benchmark(file).header.at("ceiling")),
-            nlohmann::json(ceiling(158e9)));
-}
-
-TEST(ComparisonTest, CeilingsDifferBeyondWhatTwoRunsOfAMachineDo) {
-  const BenchmarkResult a{{{"ceiling", ceiling(158e9)}}, {}};
-  EXPECT_TRUE(compare(a, {{{"ceiling", ceiling(150e9, true)}}, {}}).header_differences.empty());
-  EXPECT_EQ(compare(a, {{{"ceiling", ceiling(120e9)}}, {}}).header_differences.size(), 1U);
-  EXPECT_THAT(compare(a, {{{"ceiling", "a line"}}, {}}).header_differences,
-              ElementsAre(HasSubstr("against a line")));
 }
 
 TEST(BenchmarkWriterTest, TablesHaveTheContractsColumns) {
@@ -194,51 +164,27 @@ TEST(BenchmarkWriterTest, ARowThatDidNotFitSaysSo) {
   writer.write(failed);
   writer.finish();
   EXPECT_THAT(text.str(), HasSubstr("out_of_memory"));
-  const BenchmarkResult before{{}, {row("softmax", 10)}};
-  const BenchmarkResult now{{}, {failed}};
-  EXPECT_EQ(compare(before, now).rows.size(), 0U) << "there is no ratio";
-  EXPECT_EQ(slower_rows(before, now, 5).size(), 1U) << "it is no success either";
+  EXPECT_EQ(slower_rows({row("softmax", 10)}, {failed}, 5).size(), 1U) << "it is no success";
 }
 
 TEST(BenchmarkReaderTest, RefusesWhatIsNoResult) {
   const testing::TemporaryFolder folder;
   const std::string file = (folder.path() / "x.json").string();
-  EXPECT_ERROR(read_benchmark(file), not_found);
+  EXPECT_ERROR(read_rows(file), not_found);
   for (const char* text : {"", "[]", "{\"rows\":[{\"model\":1}]}", "no json", "{\"header\":{}}"}) {
     std::ofstream(file) << text;
-    EXPECT_ERROR(read_benchmark(file), failed);
+    EXPECT_ERROR(read_rows(file), failed);
   }
   std::ofstream(file) << R"({"rows":[{"model":1}]})";
-  EXPECT_ERROR(read_benchmark(file), failed,
-               "a row's model: type must be string, but is number | ");
+  EXPECT_ERROR(read_rows(file), failed, "a row's model: type must be string, but is number | ");
 }
 
-TEST(ComparisonTest, PairsRowsAndFindsTheSlower) {
-  const BenchmarkResult before{{{"cpu", "X"}}, {row("softmax", 20, 1), row("hydra", 10)}};
-  const BenchmarkResult after{{{"cpu", "Y"}}, {row("hydra", 12), row("elu", 9)}};
-  const Comparison comparison = compare(before, after);
-  ASSERT_EQ(comparison.rows.size(), 1U);
-  EXPECT_NEAR(comparison.rows[0].speed.value, 10.0 / 12, 1e-12);
-  EXPECT_THAT(comparison.only_a, ElementsAre(row("softmax", 1).key()));
-  EXPECT_THAT(comparison.only_b, ElementsAre(row("elu", 1).key()));
-  EXPECT_THAT(comparison.header_differences, ElementsAre("cpu: X against Y"));
-  const Report report = report_of(comparison);
-  EXPECT_THAT(testing::written(report, Format::csv),
-              HasSubstr("experiment,images_per_second_a,images_per_second_b,ratio,ratio_low,"
-                        "ratio_high,memory_ratio\n"));
-  EXPECT_THAT(testing::written(report, Format::csv), HasSubstr(",100.0,83.3333,0.833333,"));
-  const OrderedJson json = report.json();
-  EXPECT_EQ(json.at("rows").at(0).at("experiment"), row("hydra", 1).key());
-  EXPECT_EQ(json.at("only_a").at(0), row("softmax", 1).key());
-  EXPECT_EQ(json.at("only_b").size(), 1U);
-  EXPECT_EQ(json.at("header_differences").at(0), "cpu: X against Y");
-  EXPECT_THAT(report.notes,
-              ElementsAre("only in A: " + row("softmax", 1).key(),
-                          "only in B: " + row("elu", 1).key(), "differs: cpu: X against Y"));
-  const BenchmarkResult only_hydra{{}, {row("hydra", 12)}};
-  EXPECT_TRUE(slower_rows(before, only_hydra, 20).empty());
-  EXPECT_EQ(slower_rows(before, only_hydra, 10).size(), 1U);
-  EXPECT_EQ(slower_rows(before, after, 20).size(), 1U) << "elu is not in the baseline";
+TEST(BaselineTest, FindsTheSlower) {
+  const std::vector<BenchmarkRow> before{row("softmax", 20, 1), row("hydra", 10)};
+  EXPECT_TRUE(slower_rows(before, {row("hydra", 12)}, 20).empty());
+  EXPECT_EQ(slower_rows(before, {row("hydra", 12)}, 10).size(), 1U);
+  EXPECT_EQ(slower_rows(before, {row("hydra", 12), row("elu", 9)}, 20).size(), 1U)
+      << "elu is not in the baseline";
 }
 
 const model::MechanismRegistration kFirst({.name = "test_first",

@@ -31,7 +31,6 @@ ConversionReport report() {
                          {"outputs", 100, 60, {70, 0.5}},
                          {"finetune", 50, 120, {75, 0.25}},
                          {"finetune", 100, 180, {74, 0.24}}};
-  history.losses = {{"outputs", 20, 20, 0.7, 1e-3}, {"finetune", 20, 80, 0.6, 1e-4}};
   history.stages = {{"outputs", 100, 100, 3200, 48, false},
                     {"finetune", 200, 100, 3200, 120, true}};
   history.layers = {{11, "hydra", 1.25, 0.375}};
@@ -71,7 +70,6 @@ TEST(ConversionReport, JsonHasEverything) {
   EXPECT_EQ(json["evaluations"].size(), 5);
   EXPECT_EQ(json["evaluations"][1]["steps_of_all"], 0);
   EXPECT_EQ(json["evaluations"][4]["steps_of_all"], 200);
-  EXPECT_EQ(json["losses"][0]["learning_rate"], 1e-3);
   EXPECT_EQ(json["sources"][0], "photos/ (90 + 10)");
   EXPECT_EQ(json["recipe"]["lr"], 1e-4);
 }
@@ -102,7 +100,7 @@ TEST(ConversionReport, FeaturesHaveCosinesAndNoFigureOfClasses) {
 
 TEST(ConversionReport, ThePageHasCurvesAndNeedsNothingElse) {
   const std::string page = report_of(report()).page();
-  for (const char* text : {"<svg", "Loss of outputs", "Loss of finetune", "photos/ (90 + 10)",
+  for (const char* text : {"<svg", "Divergence from the teacher", "photos/ (90 + 10)",
                            "a&lt;b&gt;.safetensors", "0.0001"})
     EXPECT_THAT(page, HasSubstr(text));
   EXPECT_THAT(page, HasSubstr("<dt>ended early</dt><dd><bdi>finetune after 100 of 200 steps"));

@@ -66,17 +66,6 @@ TEST_F(EvaluatedSetTest, AColumnOfValidLabels) {
                invalid_argument, "'3'", "row 2");
 }
 
-TEST_F(EvaluatedSetTest, RealLabelsAreOfTheWholeSet) {
-  std::string csv = "file,label\n";
-  for (int i = 0; i < 4; ++i) csv += std::to_string(i) + ".jpg,0\n";
-  const LabelledSet set =
-      read({"--labels-csv", folder_.write("a.csv", csv), "--real-labels",
-            folder_.write("real.json", "[[0], [1], [2], []]"), "--limit-images", "2"});
-  ASSERT_EQ(set.pictures.size(), 2U);
-  EXPECT_EQ(set.pictures[1].file.filename(), "2.jpg");
-  EXPECT_THAT(set.pictures[1].valid, ElementsAre(2));
-}
-
 TEST_F(EvaluatedSetTest, AFlatFolderHasNoLabels) {
   folder_.write("b.jpg");
   folder_.write("a.jpg");
@@ -92,10 +81,6 @@ TEST_F(EvaluatedSetTest, AFlatFolderHasNoLabels) {
   EXPECT_ERROR(read({}), invalid_argument, "`labels_csv`");
   EXPECT_ERROR(read({"--set", "no-labels=on", "--per-class", "-"}), invalid_argument, "no labels",
                "`per_class`");
-  EXPECT_ERROR(read({"--measure", "deletion,negative"}, kMeasures), invalid_argument, "no labels",
-               "`measure` negative");
-  EXPECT_ERROR(read({"--measure", "deletion", "--set", "explained-class=target"}, kMeasures),
-               invalid_argument, "no labels", "`explained_class` target");
 }
 
 TEST_F(EvaluatedSetTest, WhatNeedsNoLabelsTakesAnyPictures) {
@@ -175,19 +160,12 @@ TEST_F(EvaluatedSetTest, FoldersOfUnlabelledPictures) {
 }
 
 TEST_F(EvaluatedSetTest, OptionsThatDoNotGoTogether) {
-  const auto refuse = [&](const std::vector<std::string>& words, Format format, const char* text) {
-    EXPECT_ERROR(check_evaluate_options(options(words), format), invalid_argument, text);
-  };
-  EXPECT_ERROR(check_evaluate_options(options({"--per-class", "/nonexistent/x.csv"}), Format::text),
-               not_found, "no such folder", "`per_class` /nonexistent/x.csv");
-  refuse({"--per-class", "/tmp"}, Format::text, "found a folder");
+  EXPECT_ERROR(check_evaluate_options(options({"--per-class", "/nonexistent/x.csv"})), not_found,
+               "no such folder", "`per_class` /nonexistent/x.csv");
+  EXPECT_ERROR(check_evaluate_options(options({"--per-class", "/tmp"})), invalid_argument,
+               "found a folder");
   EXPECT_ERROR(check_written_files(options({"--per-class", "a.csv", "-o", "./a.csv"})),
                invalid_argument, "same file as");
-  refuse({"--set", "confusions=2", "--per-class", "-"}, Format::csv, "one table");
-  EXPECT_NO_THROW(
-      check_evaluate_options(options({"--set", "confusions=2", "--per-class", "-"}), Format::json));
-  EXPECT_NO_THROW(check_evaluate_options(options({"--set", "confusions=2", "--per-class", "x.csv"}),
-                                         Format::csv));
 }
 
 }  // namespace

@@ -24,15 +24,14 @@ FaithfulnessReport two_measures() {
   FaithfulnessReport report;
   report.model = "tiny";
   report.attention = "softmax:0-9,hydra:10-11";
-  report.of_class = "pred";
   report.layer = 11;
   report.steps = 14;
   report.blur_sigma = 11.2;
   report.random_draws = 5;
   report.seed = 42;
   report.images = 4;
-  report.measures = {{"deletion", "while patches go", true, "mean"},
-                     {"insertion", "while patches come", false, "blur"}};
+  report.measures = {{"deletion", "while patches go", true},
+                     {"insertion", "while patches come", false}};
   report.rows = {{"hydra", "deletion", {0.1, 0.2, 0.3, 0.2}, 2.5},
                  {"hydra", "insertion", {0.5, 0.6, 0.5, 0.6}, 2.5},
                  {"center", "deletion", {0.3, 0.4, 0.5, 0.5}, 2.5},
@@ -75,7 +74,6 @@ TEST(FaithfulnessReportTest, JsonHoldsEveryRowWithItsBaselines) {
   EXPECT_EQ(hydra.at("map"), "hydra");
   EXPECT_EQ(hydra.at("measure"), "deletion");
   EXPECT_EQ(hydra.at("lower_is_better"), true);
-  EXPECT_EQ(hydra.at("substrate"), "mean");
   EXPECT_EQ(hydra.at("images"), 4);
   EXPECT_DOUBLE_EQ(hydra.at("auc"), 0.2);
   EXPECT_DOUBLE_EQ(hydra.at("vs_random"), -0.25);
@@ -122,8 +120,8 @@ TEST(FaithfulnessReportTest, OnePictureHasNoSpread) {
 
 TEST(FaithfulnessReportTest, TextIsATableAMeasure) {
   const std::string text = written(two_measures().report(), Format::text);
-  EXPECT_THAT(text, HasSubstr("deletion: while patches go; lower is better (substrate mean, class "
-                              "pred, layer 11, 4 pictures)"));
+  EXPECT_THAT(text, HasSubstr("deletion: while patches go; lower is better (layer 11, 4 "
+                              "pictures)"));
   EXPECT_THAT(text, HasSubstr("insertion: while patches come; higher is better"));
   EXPECT_THAT(text, HasSubstr("0.2000 ± 0.1299"));
   EXPECT_THAT(text, HasSubstr("-0.2500 ± "));
@@ -138,10 +136,10 @@ TEST(FaithfulnessReportTest, RowsAreAHeaderAndALineEach) {
   std::vector<std::string> list;
   for (std::string line; std::getline(lines, line);) list.push_back(line);
   ASSERT_EQ(list.size(), 7U);
-  EXPECT_THAT(list[0], HasSubstr("model,attention,class,layer,steps,map,measure,lower_is_better,"
-                                 "substrate,images,auc,stddev,standard_error,margin95,vs_random"));
-  EXPECT_THAT(list[1], HasSubstr("tiny,\"softmax:0-9,hydra:10-11\",pred,11,14,hydra,deletion,true,"
-                                 "mean,4,0.2,"));
+  EXPECT_THAT(list[0], HasSubstr("model,attention,layer,steps,map,measure,lower_is_better,"
+                                 "images,auc,stddev,standard_error,margin95,vs_random"));
+  EXPECT_THAT(list[1], HasSubstr("tiny,\"softmax:0-9,hydra:10-11\",11,14,hydra,deletion,true,"
+                                 "4,0.2,"));
 }
 
 }  // namespace

@@ -29,14 +29,12 @@ COMMANDS = {
     "visualize": (["visualize", "set/0/0.ppm", "missing.jpg", *LOOK, "--save-raw"], "input"),
     "evaluate": (["evaluate", "set", *LOOK], "top1"),
     "evaluate with its classes": (["evaluate", "set", *LOOK, "--per-class", "-"], "class,id,label"),
-    "evaluate with confusions": (["evaluate", "set", *LOOK, "--set", "confusions=3"], "target"),
     "embed": (["embed", "set", "--recursive", *LOOK, "-o", "new.safetensors"], ""),
     "search": (["search", "store.safetensors", "set", "--recursive", *LOOK], "input"),
     "compare": (["compare", "set", *LOOK, "--against-attn", "hydra"], "top1"),
     "faithfulness": (["faithfulness", "set", *LOOK, "--set", "steps=2", "--method", "rollout"], "model"),
     "diagnose": (["diagnose", "set", *LOOK[:4], "--against-attn", "hydra"], "layer"),
     "benchmark": (["benchmark", *LOOK, "--set", "iters=1", "--set", "warmup=0"], "model"),
-    "benchmark --compare": (["benchmark", "--compare", "before.json", "after.json"], "experiment"),
     "models list": (["models", "list"], "kind,name,summary,aliases"),
     "models": (["models"], "kind,name,summary,aliases"),
     "models info of a model": (["models", "info", "deit_tiny_patch16_224.softmax"], "model"),
@@ -52,7 +50,7 @@ COMMANDS = {
 }
 CODES = {"models info --verify": 4, "classify of odd names": 3, "visualize": 3}
 # One writer makes the formats of all commands: records as they come, and tables at the end, are asked for in each.
-IN_EVERY_FORMAT = {"classify of odd names", "evaluate with confusions", "benchmark --compare", "models list", "models info --verify"}
+IN_EVERY_FORMAT = {"classify of odd names", "evaluate with its classes", "models list", "models info --verify"}
 
 
 class Formats(unittest.TestCase):
@@ -138,16 +136,6 @@ class Formats(unittest.TestCase):
                 self.assertIn("text, json, jsonl, csv", done.stderr.replace(" or ", ", "))
 
     def test_notes_go_to_standard_error(self):
-        done = self.run_program("benchmark", *LOOK, "--set", "iters=1", "--set", "warmup=0", "--img-size", "32", "-o", "a.json")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        one = json.loads((self.folder / "a.json").read_text())
-        one["rows"][0]["batch"] = 7
-        one["header"]["cpu"] = "another"
-        (self.folder / "b.json").write_text(json.dumps(one))
-        done = self.run_program("benchmark", "--compare", "a.json", "b.json", "--format", "csv")
-        self.assertEqual(done.stdout, "experiment,images_per_second_a,images_per_second_b,ratio,ratio_low,ratio_high,memory_ratio\n")
-        for text in ("only in A: ", "only in B: ", "differs: cpu: "):
-            self.assertIn(text, done.stderr)
         done = self.run_program("models", "info", "nan.safetensors", "--verify", "--format", "csv")
         self.assertIn("is not finite", done.stderr)
         self.assertNotIn("finite", done.stdout)

@@ -175,12 +175,10 @@ TEST(Roles, MakeRecipes) {
       "model-ema-decay momentum num-classes opt "
       "opt-betas overview ponder pos-embed pos-interp rel-pos rel-pos-opt reprob reset-head "
       "residual scale scenes sched seed share-blocks sizes smoothing step-embed teacher "
-      "train-split use-ema val-"
-      "split warmup-epochs weight-decay");
-  EXPECT_EQ(
-      names_where("train", free),
-      "batch-size checkpoint crop-mode crop-pct epochs grad-accum-steps grad-"
-      "checkpointing img-size interpolation labels mean mlp-chunks model processes std store");
+      "use-ema warmup-epochs weight-decay");
+  EXPECT_EQ(names_where("train", free),
+            "batch-size checkpoint crop-mode crop-pct epochs grad-accum-steps grad-"
+            "checkpointing img-size interpolation labels mean mlp-chunks model processes std");
   EXPECT_EQ(
       names_where("convert", kept),
       "aa adapter amp-dtype attn attn-opt balance-sources blocks-weight clip-grad coarse-exits "
@@ -190,8 +188,8 @@ TEST(Roles, MakeRecipes) {
       "mechanism-lr-scale min-lr mixup model-ema "
       "model-ema-decay momentum "
       "num-classes opt opt-betas overview pos-embed pos-interp rel-pos rel-pos-opt "
-      "reprob reset-head scale scenes seed sizes stage start steps-exits steps-maps steps-"
-      "outputs steps-sizes target train-from train-head use-ema weight-decay");
+      "reprob reset-head scale scenes seed sizes start steps-exits steps-maps steps-"
+      "outputs steps-sizes target train-from use-ema weight-decay");
   EXPECT_EQ(names_where("convert", free),
             "arch batch-size batch-size-maps crop-mode crop-pct grad-accum-steps img-size "
             "interpolation mean processes std");

@@ -145,9 +145,6 @@ TEST(CheckExtension, NamesWhatItMayBe) {
   EXPECT_NO_THROW(check_extension("a.HTML", "--html", {".svg", ".html"}));
   EXPECT_ERROR(check_extension("a.png", "--html", {".svg", ".html"}), invalid_argument,
                ".svg or .html", "--html a.png");
-  EXPECT_NO_THROW(check_one_table(Format::json, {"--a", "--b"}));
-  EXPECT_ERROR(check_one_table(Format::csv, {"--a", "--b"}), invalid_argument, "one table",
-               "--a and --b");
 }
 
 TEST(DelimitedRow, IsQuotedAsItsFormatWantsIt) {

@@ -53,7 +53,7 @@ TEST(ErrorGalleryTest, PicturesAreDecodedAnew) {
   gallery.add(error_of(0, 0.9));
   gallery.add(error_of(1, 0.8));
   std::vector<std::string> notices;
-  const auto pictures = gallery.pictures(0, 9, set, image::Labels::parse("a\nb\n", "two"), {},
+  const auto pictures = gallery.pictures(set, image::Labels::parse("a\nb\n", "two"), {},
                                          [&](const std::string& text) { notices.push_back(text); });
   ASSERT_EQ(pictures.size(), 1U);
   EXPECT_EQ(pictures[0].picture.width, 256);

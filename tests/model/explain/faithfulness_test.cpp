@@ -2,7 +2,7 @@
 
 #include "kernels/error.h"
 #include "model/explain/baseline_maps.h"
-#include "model/explain/substrate.h"
+#include "model/explain/blur.h"
 #include "model/inference/overlap.h"
 #include "tests/error_matchers.h"
 
@@ -79,7 +79,7 @@ FaithfulnessOptions options_of(std::vector<Measure> measures, std::int64_t steps
 }
 
 WatchedPicture white(std::int64_t rows, std::int64_t columns) {
-  return {at::ones({3, rows * kPatch, columns * kPatch}), 0, 0};
+  return {at::ones({3, rows * kPatch, columns * kPatch}), 0};
 }
 
 std::vector<double> areas(inference::Engine& model, const WatchedPicture& picture,
@@ -114,16 +114,13 @@ TEST(FaithfulnessTest, AreaIsTheTrapezoidOverTheUnitInterval) {
 TEST(FaithfulnessTest, OrderIsByHeatThenByIndex) {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   const std::vector<float> heat{0.5F, -2.0F, kNan, 3.0F, 0.5F, -2.0F};
-  EXPECT_THAT(order_of(heat, false), ElementsAre(3, 0, 4, 1, 5, 2));
-  EXPECT_THAT(order_of(heat, true), ElementsAre(1, 5, 0, 4, 3, 2));
+  EXPECT_THAT(order_of(heat), ElementsAre(3, 0, 4, 1, 5, 2));
 }
 
 TEST(FaithfulnessTest, CountsAreEvenlySpread) {
-  EXPECT_THAT(replaced_counts(Measure::deletion, 4, 4), ElementsAre(0, 1, 2, 3, 4));
-  EXPECT_THAT(replaced_counts(Measure::insertion, 10, 4), ElementsAre(0, 3, 5, 8, 10));
-  EXPECT_THAT(replaced_counts(Measure::deletion, 2, 14), ElementsAre(0, 1, 2));
-  EXPECT_THAT(replaced_counts(Measure::positive, 196, 14),
-              ElementsAre(20, 39, 59, 78, 98, 118, 137, 157, 176));
+  EXPECT_THAT(replaced_counts(4, 4), ElementsAre(0, 1, 2, 3, 4));
+  EXPECT_THAT(replaced_counts(10, 4), ElementsAre(0, 3, 5, 8, 10));
+  EXPECT_THAT(replaced_counts(2, 14), ElementsAre(0, 1, 2));
 }
 
 TEST(FaithfulnessTest, DeletionOfAKnownModelIsExact) {
@@ -154,40 +151,6 @@ TEST(FaithfulnessTest, InsertionOfAKnownModelIsExact) {
   const at::Tensor map = at::tensor({3.0F, 1.0F, 4.0F, 2.0F}).view({2, 2});
   EXPECT_NEAR(areas(model, picture, {map}, options_of({Measure::insertion}))[0], area_under(curve),
               kTolerance);
-}
-
-TEST(FaithfulnessTest, PerturbationCountsWhatTheLabelStillWins) {
-  // Class 0 wins while more than half of the weight is there.
-  at::Tensor weights = at::full({1, 10}, 0.04);
-  weights[0][7] = 0.64;
-  WeightedPatches model(weights);
-  const auto scores = areas(model, white(1, 10), {weights.to(at::kFloat)},
-                            options_of({Measure::positive, Measure::negative}));
-  EXPECT_NEAR(scores[0], 0, kTolerance) << "the patch that counts goes first";
-  EXPECT_NEAR(scores[1], 1, kTolerance) << "and here last, behind 90 %";
-  WatchedPicture other = white(1, 10);
-  other.label = 1;
-  EXPECT_NEAR(areas(model, other, {weights.to(at::kFloat)}, options_of({Measure::positive}))[0], 1,
-              kTolerance)
-      << "the label decides, not the class that is watched";
-}
-
-TEST(FaithfulnessTest, SubstratesTakeThePlaceOfPatches) {
-  WeightedPatches model(at::tensor({0.5, 0.5}).view({1, 2}));
-  const at::Tensor map = at::tensor({1.0F, 0.0F}).view({1, 2});
-  FaithfulnessOptions options = options_of({Measure::deletion}, 2);
-  options.mean = {-0.4, -0.4, -0.4};
-  options.std = {2, 2, 2};
-  EXPECT_NEAR(areas(model, white(1, 2), {map}, options)[0], 0.5, kTolerance) << "mean: 0";
-  options.substrate = Substrate::black;
-  EXPECT_NEAR(areas(model, white(1, 2), {map}, options)[0], (0.5 + 0.6 + 0.1) / 2, kTolerance)
-      << "black: 0.4 / 2";
-  options.substrate = Substrate::blur;
-  EXPECT_NEAR(areas(model, white(1, 2), {map}, options)[0], 1, kTolerance)
-      << "a white picture stays white";
-  EXPECT_EQ(substrate_of(Measure::deletion, {}), Substrate::mean);
-  EXPECT_EQ(substrate_of(Measure::positive, {}), Substrate::black);
-  EXPECT_EQ(substrate_of(Measure::insertion, options), Substrate::blur);
 }
 
 TEST(FaithfulnessTest, MapsShareBatchesAndEndPoints) {
@@ -233,31 +196,7 @@ TEST(FaithfulnessTest, MeasuresAreFoundByName) {
   EXPECT_FALSE(entry_of(Measure::insertion).lower_is_better);
 }
 
-TEST(FaithfulnessTest, SaysHowOftenTheModelLooks) {
-  const at::Tensor weights = at::tensor({0.1, 0.2, 0.3, 0.4}).view({2, 2});
-  FaithfulnessOptions options = options_of(
-      {Measure::deletion, Measure::insertion, Measure::positive, Measure::negative}, /*steps=*/3);
-  std::int64_t looks = 0;
-  options.on_looks = [&](std::int64_t more) { looks += more; };
-  WeightedPatches model(weights);
-  const std::vector<at::Tensor> maps(3, weights);
-  ASSERT_TRUE(score_maps(model, white(2, 2), maps, options));
-  EXPECT_EQ(looks, num_looks(3, 4, options));
-}
-
-TEST(SubstrateTest, MeanIsZeroAndBlackIsWhatBytesOfZeroBecome) {
-  const at::Tensor image = at::rand({3, 8, 8});
-  PictureSubstrates substrates(image, {0.5, 0.4, 0.3}, {0.1, 0.2, 0.3});
-  EXPECT_TRUE(at::equal(substrates.get(Substrate::mean), at::zeros_like(image)));
-  const at::Tensor& black = substrates.get(Substrate::black);
-  EXPECT_TRUE(at::allclose(black.select(0, 0), at::full({8, 8}, -5.0F)));
-  EXPECT_TRUE(at::allclose(black.select(0, 1), at::full({8, 8}, -2.0F)));
-  EXPECT_TRUE(at::allclose(black.select(0, 2), at::full({8, 8}, -1.0F)));
-  EXPECT_EQ(&black, &substrates.get(Substrate::black)) << "made once";
-  EXPECT_TRUE(at::equal(substrates.get(Substrate::blur), blurred(image, blur_sigma(8, 8))));
-}
-
-TEST(SubstrateTest, BlurSpreadsAPointAsAGaussian) {
+TEST(BlurTest, SpreadsAPointAsAGaussian) {
   constexpr double kSigma = 2;
   at::Tensor image = at::zeros({3, 41, 31});
   image[1][20][15] = 1;
@@ -270,17 +209,11 @@ TEST(SubstrateTest, BlurSpreadsAPointAsAGaussian) {
   EXPECT_GT(at(20 + 6, 15), 0);
 }
 
-TEST(SubstrateTest, BlurKeepsFlatPicturesAndFitsIntoSmallOnes) {
+TEST(BlurTest, KeepsFlatPicturesAndFitsIntoSmallOnes) {
   const at::Tensor flat = at::full({3, 6, 9}, 0.7F);
   EXPECT_TRUE(at::allclose(blurred(flat, 1.5), flat));
   EXPECT_TRUE(at::allclose(blurred(flat, 50), flat)) << "wider than the picture";
   EXPECT_DOUBLE_EQ(blur_sigma(224, 448), 11.2);
-}
-
-TEST(SubstrateTest, SubstratesAreFoundByName) {
-  for (const Substrate substrate : {Substrate::mean, Substrate::black, Substrate::blur})
-    EXPECT_EQ(model::find_word<Substrate>(model::name(substrate)), substrate);
-  EXPECT_EQ(model::find_word<Substrate>("white"), std::nullopt);
 }
 
 using Seed = std::array<std::uint32_t, 2>;

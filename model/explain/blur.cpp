@@ -1,35 +1,15 @@
-#include "model/explain/substrate.h"
+#include "model/explain/blur.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/conv2d.h>
 #include <ATen/ops/exp.h>
 #include <ATen/ops/reflection_pad2d.h>
-#include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 #include <cmath>
 
 namespace hydrascope::model::explain {
-
-const at::Tensor& PictureSubstrates::get(Substrate substrate) {
-  const auto found = made_.find(substrate);
-  if (found != made_.end()) return found->second;
-  return made_.emplace(substrate, make(substrate)).first->second;
-}
-
-at::Tensor PictureSubstrates::make(Substrate substrate) const {
-  if (substrate == Substrate::blur)
-    return blurred(image_, blur_sigma(image_.size(1), image_.size(2)));
-  at::Tensor flat = at::zeros_like(image_);
-  if (substrate == Substrate::black) {
-    for (std::int64_t channel = 0; channel < flat.size(0); ++channel) {
-      const auto c = static_cast<std::size_t>(channel);
-      flat.select(0, channel).fill_(-mean_[c] / std_[c]);
-    }
-  }
-  return flat;
-}
 
 double blur_sigma(std::int64_t height, std::int64_t width) {
   constexpr double kShareOfEdge = 0.05;
