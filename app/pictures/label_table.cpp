@@ -114,7 +114,8 @@ struct TableColumns {
   std::optional<std::size_t> file = {};
   std::optional<std::size_t> label = {};
   LabelKind kind = LabelKind::word;
-  [[nodiscard]] bool suffice() const { return file && label; }
+  std::optional<std::size_t> real = {};
+  [[nodiscard]] bool suffice() const { return file && (label || real); }
 };
 
 /// In lower case, without blanks, `_` and other signs.
@@ -133,7 +134,7 @@ TableColumns find_columns(const std::vector<std::string>& titles) {
     if (found == titles.end()) return std::nullopt;
     return static_cast<std::size_t>(found - titles.begin());
   };
-  TableColumns columns{.file = place_of("file")};
+  TableColumns columns{.file = place_of("file"), .real = place_of("reallabels")};
   if (!columns.file) columns.file = place_of("imageid");
   for (const auto& [name, kind] : {std::pair{"classindex", LabelKind::index},
                                    {"label", LabelKind::word},
