@@ -178,7 +178,7 @@ TEST(Roles, MakeRecipes) {
       "use-ema warmup-epochs weight-decay");
   EXPECT_EQ(names_where("train", free),
             "batch-size checkpoint crop-mode crop-pct epochs grad-accum-steps grad-"
-            "checkpointing img-size interpolation labels mean mlp-chunks model processes std");
+            "checkpointing img-size interpolation labels mean mlp-chunks model processes std store");
   EXPECT_EQ(
       names_where("convert", kept),
       "aa adapter amp-dtype attn attn-opt balance-sources blocks-weight clip-grad coarse-exits "

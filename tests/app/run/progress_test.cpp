@@ -191,7 +191,7 @@ TEST_F(ProgressTest, OddNumbers) {
   Progress endless(slow, out_);
   now_ += 100;
   endless.advance(1);
-  EXPECT_THAT(shown(), HasSubstr("99:59:59 left of 99:59:59"));
+  EXPECT_THAT(shown(), HasSubstr("99:59:59 left of"));
   Progress nothing(options(ProgressStyle::bar, 0), out_);
   nothing.advance(0);
   EXPECT_THAT(shown(), HasSubstr("0 images"));
