@@ -35,6 +35,9 @@
 #include <utility>
 
 namespace hydrascope::app {
+
+using namespace std::string_literals;
+
 namespace {
 
 struct ModelsRequest {
@@ -118,11 +121,16 @@ Report settings_report() {
     const Option* option;
     std::vector<std::string> commands;
   };
-  std::map<std::string, Setting> settings;
+  // By key and default, which commands may have of their own.
+  std::map<std::pair<std::string, std::string>, Setting> settings;
+  const auto default_of = [](const Option& option) {
+    if (option.kind == ValueKind::flag) return option.default_value == "true" ? "on"s : "off"s;
+    return option.default_value.empty() ? option.default_note : option.default_value;
+  };
   for (const CommandSpec& command : command_specs())
     for (const Option& option : command.options)
       if (!option.key.empty())
-        settings.try_emplace(option.key, Setting{&option, {}})
+        settings.try_emplace({option.key, default_of(option)}, Setting{&option, {}})
             .first->second.commands.push_back(command.name);
   Report report("hydrascope models info");
   ResultTable table({{"key", "key"},
@@ -130,11 +138,10 @@ Report settings_report() {
                      {"default", "default"},
                      {"meaning", "meaning"},
                      {"commands", "commands"}});
-  for (const auto& [key, setting] : settings) {
+  for (const auto& [place, setting] : settings) {
     const Option& option = *setting.option;
-    table.add({key, values_of(option),
-               option.default_value.empty() ? option.default_note : option.default_value,
-               option.help, join_words(setting.commands, " ", " ")});
+    table.add({place.first, values_of(option), place.second, option.help,
+               join_words(setting.commands, " ", " ")});
   }
   report.add_table("settings", "settings", std::move(table), kMain);
   report.remarks = {"--set KEY=VALUE; a key's end behind its dot will do where it is the only one"};

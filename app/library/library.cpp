@@ -144,7 +144,16 @@ std::string with_set(const CommandSpec& spec, std::string word) {
 ParsedOptions parsed(const CommandSpec& table, const char* const* words, std::size_t count) {
   const CommandSpec spec = with_settings(table);
   std::vector<std::string> given;
-  for (std::size_t i = 0; i < count; ++i) given.push_back(with_set(spec, words[i]));
+  for (std::size_t i = 0; i < count; ++i) {
+    given.push_back(with_set(spec, words[i]));
+    const std::string& word = given.back();
+    const Option* key =
+        word == words[i] ? nullptr : find_key(spec, word.substr(6, word.find('=', 6) - 6));
+    const bool takes_next = key != nullptr && key->kind != ValueKind::flag &&
+                            std::string_view(words[i]).find('=') == std::string_view::npos;
+    if (takes_next && i + 1 < count)
+      given.back() = word.substr(0, word.rfind('=') + 1) + words[++i];
+  }
   return parse(spec, given);
 }
 

@@ -84,6 +84,10 @@ OrderedJson parse_object(const std::string& text, const std::string& file) {
 }
 
 std::string to_word(const Option& option, const OrderedJson& value, const std::string& subject) {
+  // A file may hold a key's value as `--set` takes it.
+  if (!option.key.empty() && value.is_string()) return value.get<std::string>();
+  const bool is_switch = option.choices == std::vector<std::string>{"on", "off"};
+  if (is_switch && value.is_boolean()) return value.get<bool>() ? "on" : "off";
   const bool fits = [&] {
     switch (option.kind) {
       case ValueKind::flag: return value.is_boolean();
@@ -114,7 +118,7 @@ Setting read_setting(const OptionMatch& match, const std::string& key, const Ord
   } else if (value.is_array() && holds_several(option)) {
     for (const OrderedJson& item : value) setting.words.push_back(to_word(option, item, subject));
   } else {
-    setting.words = {to_word(option, value, subject)};
+    setting.words = split_values(option, to_word(option, value, subject));
   }
   setting.words = check_values(option, std::move(setting.words), subject);
   return setting;

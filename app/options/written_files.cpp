@@ -58,6 +58,7 @@ void refuse_input(const fs::path& to, const std::string& place, const fs::path& 
 }
 
 void check_written_files(const ParsedOptions& options) {
+  std::error_code ignored;
   std::vector<WrittenFile> files;
   std::vector<std::string> words = options.positionals();
   for (const auto& [name, entry] : options.entries()) {
@@ -70,14 +71,13 @@ void check_written_files(const ParsedOptions& options) {
       for (WrittenFile& file : written_for(entry, value)) {
         for (const WrittenFile& other : files)
           if (is_same_file(file.file, other.file) ||
-              fs::absolute(file.file).lexically_normal() ==
-                  fs::absolute(other.file).lexically_normal())
+              fs::weakly_canonical(fs::absolute(file.file), ignored) ==
+                  fs::weakly_canonical(fs::absolute(other.file), ignored))
             throw UsageError("names the same file as " + other.place, file.place);
         files.push_back(std::move(file));
       }
     }
   }
-  std::error_code ignored;
   std::erase_if(files,
                 [&](const WrittenFile& file) { return !fs::is_regular_file(file.file, ignored); });
   if (files.empty()) return;

@@ -61,27 +61,26 @@ std::uintmax_t size_of_whole_lines(const fs::path& file) {
 constexpr std::string_view kTextMark = "# made by hydrascope\n";
 
 /// The first columns of all tables in csv, and keys of all objects in JSON that have no schema.
-constexpr std::string_view kFirstColumns[] = {"input,frame,time",
-                                              "top1,top1_macro,top5",
-                                              "top1,top5,images",
-                                              "target,target_label,predicted",
-                                              "class,id,label",
-                                              "model,attention,class",
-                                              "layer,head,mechanism",
+constexpr std::string_view kFirstColumns[] = {"input,frame,time,width,height,model_height",
+                                              "input,frame,time,rank,name,label,similarity",
+                                              "input,frame,time,index,id,label,prob",
+                                              "top1,top1_macro,top5,images,failed,model",
+                                              "top1,top5,images,failed,model",
+                                              "class,id,label,images,right,top1",
+                                              "model,attention,layer,steps,map,measure",
+                                              "layer,head,mechanism,entropy,entropy_share",
                                               "layer,mechanism",
-                                              "model,attention,img_size",
-                                              "experiment,images_per_second_a",
-                                              "name,dtype,shape",
-                                              "version,build,commit",
-                                              "precision,pictures,top1_equal",
-                                              "kind,name,summary",
-                                              "model,file,arch",
+                                              "model,attention,img_size,tokens,batch,precision",
+                                              "name,dtype,shape,bytes",
+                                              "version,build,commit,compiler,libtorch,decoder",
+                                              "precision,pictures,top1_equal,largest_difference",
+                                              "kind,name,summary,aliases",
+                                              "model,file,arch,parameters,attention",
                                               "model,gflops_per_image",
-                                              "mechanism,aliases,summary",
-                                              "memory,aliases,summary",
-                                              "rule,aliases,summary",
-                                              "key,values,default",
-                                              "step,epoch",
+                                              "mechanism,aliases,summary,citation,map",
+                                              "memory,aliases,summary,citation",
+                                              "rule,aliases,summary,citation",
+                                              "key,values,default,meaning,commands",
                                               "model_sha256,attention",
                                               "peft_type,base_model_name_or_path,bias"};
 
@@ -100,7 +99,7 @@ bool begins_with_keys(std::string_view text, std::string_view keys) {
 }
 
 bool is_own_text(std::string_view head) {
-  if (head.find_first_not_of(" \n") == head.npos || head == "[]\n" || head.starts_with(kTextMark) ||
+  if (head == "[]\n" || head.starts_with(kTextMark) ||
       (head.starts_with("<!doctype html>") &&
        head.find("<meta name=\"generator\" content=\"hydrascope\"") != head.npos) ||
       head.find("\n<desc>hydrascope<") != head.npos)
@@ -112,6 +111,10 @@ bool is_own_text(std::string_view head) {
     if (rest.starts_with(kSchema) &&
         ",}\n"sv.find(rest.substr(kSchema.size(), 1)) != std::string_view::npos)
       return true;
+    // A line of metrics.jsonl.
+    if (head.starts_with("{\"step\":") && begins_with_keys(head, "step,epoch"))
+      return head.find("\"minutes\":") != head.npos || head.find("/lr\":") != head.npos ||
+             head.find("\"images_per_second\":") != head.npos;
     return std::ranges::any_of(kFirstColumns,
                                [&](std::string_view keys) { return begins_with_keys(head, keys); });
   }
@@ -169,7 +172,10 @@ bool may_be_replaced(const fs::path& file, FileKind kind) {
   std::string head(4096, '\0');
   stream.read(head.data(), std::ssize(head));
   head.resize(static_cast<std::size_t>(stream.gcount()));
-  if (kind == FileKind::text) return is_own_text(head);
+  if (kind == FileKind::text) {
+    const bool is_blank = head.find_first_not_of(" \n") == head.npos;
+    return is_blank ? fs::file_size(file, ignored) <= head.size() : is_own_text(head);
+  }
   if (kind == FileKind::array)
     return head.starts_with("\x93NUMPY") && head.find("{'fortran_order': False, 'descr'") == 10;
   std::string end(std::min<std::size_t>(64, head.size()), '\0');
@@ -177,7 +183,13 @@ bool may_be_replaced(const fs::path& file, FileKind kind) {
   stream.seekg(-std::ssize(end), std::ios::end);
   stream.read(end.data(), std::ssize(end));
   const bool is_picture = image::format_of_bytes(std::as_bytes(std::span(head))) != nullptr;
-  return (is_picture || head.find("ftyp") == 4) && end.find("hydrascope") != end.npos;
+  // The bytes of a file behind its mark: of PNG, of JPEG, of others.
+  const std::size_t behind = head.starts_with("\x89PNG")    ? 16
+                             : head.starts_with("\xFF\xD8") ? 2
+                                                            : 0;
+  constexpr std::string_view kMark = "hydrascope";
+  return (is_picture || head.find("ftyp") == 4) && end.size() >= kMark.size() + behind &&
+         end.compare(end.size() - behind - kMark.size(), kMark.size(), kMark) == 0;
 }
 
 void refuse_to_replace(const fs::path& file, FileKind kind, const std::string& place,

@@ -28,7 +28,9 @@ ModelSource open_as(const ModelRequest& request,
   try {
     return open_model(request);
   } catch (const Error& error) {
-    throw Error(error.code(), error.what(), about(error), error.hint(), error.where());
+    const std::string subject = about(error);
+    if (subject == error.about()) throw;
+    throw Error(error.code(), error.what(), subject, error.hint(), error.where());
   }
 }
 

@@ -39,8 +39,8 @@ void take_output(const GivenOption& given, OutputOptions& outputs) {
                         "`save_raw` " + outputs.file_of_maps().string());
     return;
   }
-  static constexpr std::array kOthers{".webp", ".json", ".jsonl", ".csv",
-                                      ".txt",  ".html", ".npy",   ".mp4"};
+  static constexpr std::array kOthers{".webp",  ".gif", ".bmp", ".tif",  ".tiff", ".json",
+                                      ".jsonl", ".csv", ".txt", ".html", ".npy",  ".mp4"};
   if (std::ranges::find(kOthers, extension) == kOthers.end()) return;
   throw UsageError("names a folder, or the heatmap of one picture: NAME.png or NAME.jpg", place,
                    "records go to standard output");

@@ -74,7 +74,7 @@ class LinearSums final : public AttentionSums {
   [[nodiscard]] at::Tensor normalised(const at::Tensor& numerators, const at::Tensor& a,
                                       const at::Tensor& z) const;
 
-  /// What the kernels compute; only for maps that they know.
+  /// The rule that the kernels compute; only for maps that they know.
   [[nodiscard]] const kernels::linear_attention::Rule& rule() const { return rule_.value(); }
   [[nodiscard]] const TokenWeights& weights() const { return weights_; }
 

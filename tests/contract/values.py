@@ -55,6 +55,7 @@ def without_head(text):
     metadata = header.get("__metadata__", {})
     if "hydrascope.config" in metadata:
         metadata["hydrascope.config"] = json.dumps(json.loads(metadata["hydrascope.config"]) | {"num_classes": 0})
+        metadata["num_classes"] = "0"
     body = b""
     for name, data in tensors(text).items():
         if name.startswith("head."):

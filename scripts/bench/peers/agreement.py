@@ -34,7 +34,7 @@ def measure(program: Path, images: Path, clock: Clock) -> Json:
     expected: dict[str, Json] = {}
     for device, precision in SETTINGS:
         words = ["classify", str(images), "--device", device, "--precision", precision]
-        output, why = run([str(program), *words, "--format", "jsonl", "--no-progress"], clock)
+        output, why = run([str(program), *words, "--format", "jsonl", "--set", "progress=off"], clock)
         found = {
             Path(record["input"]).name: record["top"][0]
             for record in json_lines(output)

@@ -110,7 +110,8 @@ def benchmark(
 ) -> tuple[Json, list[Json], str]:
     """`hydrascope benchmark`: its header, its rows, and why there are not more of them."""
     command = [str(program), "benchmark", "-q", "--format=jsonl"]
-    command += [f"--{name}={value}" for name, value in options.items() if value is not None]
+    settings = {"warmup", "iters", "duration", "workers", "seed"}
+    command += [f"--set={name}={value}" if name in settings else f"--{name}={value}" for name, value in options.items() if value is not None]
     output, why = run(command, clock, most)
     lines = json_lines(output)
     header = next((line["header"] for line in lines if "header" in line), {})

@@ -60,7 +60,12 @@ bool has_open(const Program& program, const std::string& file) {
   std::error_code gone;
   const std::string folder = "/proc/" + std::to_string(program.pid()) + "/fd";
   for (const auto& entry : std::filesystem::directory_iterator(folder, gone))
-    if (std::filesystem::read_symlink(entry, gone) == file) return true;
+    if (std::filesystem::read_symlink(entry, gone) == file) {
+      // Before its start a process has what this one has open.
+      const auto exe =
+          std::filesystem::read_symlink("/proc/" + std::to_string(program.pid()) + "/exe", gone);
+      return exe.filename().string().starts_with("hydrascope-");
+    }
   return false;
 }
 

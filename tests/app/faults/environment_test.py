@@ -277,7 +277,7 @@ class LongNames(Case):
                       ["evaluate", "set", *tiny, "--recursive", "--set", "no-labels=on", "-o", name + ".json"],
                       ["models", "create", "vit_tiny_patch16_224", "-o", name + ".safetensors", "-q"],
                       ["convert", str(TINY), name[:-1] + "2.safetensors"],
-                      ["convert", "--attn", "hedgehog", *tiny, "-i", "set", "-o", "q" * 235 + ".safetensors", *learn],
+                      ["convert", "--attn", "hedgehog", *tiny, "-i", "set", "-o", "q" * 234 + ".safetensors", *learn],
                       ["diagnose", "set", *tiny, "-o", name + ".html"]):
             with self.subTest(words[0]):
                 done = self.run_program(*words)

@@ -176,9 +176,10 @@ TEST(Roles, MakeRecipes) {
       "opt-betas overview ponder pos-embed pos-interp rel-pos rel-pos-opt reprob reset-head "
       "residual scale scenes sched seed share-blocks sizes smoothing step-embed teacher "
       "use-ema warmup-epochs weight-decay");
-  EXPECT_EQ(names_where("train", free),
-            "batch-size checkpoint crop-mode crop-pct epochs grad-accum-steps grad-"
-            "checkpointing img-size interpolation labels mean mlp-chunks model processes std store");
+  EXPECT_EQ(
+      names_where("train", free),
+      "batch-size checkpoint crop-mode crop-pct epochs grad-accum-steps grad-"
+      "checkpointing img-size interpolation labels mean mlp-chunks model processes std store");
   EXPECT_EQ(
       names_where("convert", kept),
       "aa adapter amp-dtype attn attn-opt balance-sources blocks-weight clip-grad coarse-exits "

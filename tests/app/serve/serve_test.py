@@ -173,8 +173,8 @@ class Classify(OfOneServer):
 
     def test_the_format_that_is_accepted_first(self):
         picture = GOOD[0].read_bytes()
-        for accept, kind in (("application/json, image/png;q=0.1", "application/json"),
-                             ("image/png;q=0.9, application/x-npy", "application/x-npy"), ("*/*", "application/json"),
+        for accept, kind in (("application/json, image/png", "application/json"),
+                             ("application/x-npy, image/png", "application/x-npy"), ("*/*", "application/json"),
                              ("text/html", "application/json"), ("image/*, */*;q=0.5", "image/png")):
             with self.subTest(accept):
                 fields, _ = self.post("/v1/explain?layer=last", picture, Accept=accept)
