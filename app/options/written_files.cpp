@@ -57,6 +57,17 @@ void refuse_input(const fs::path& to, const std::string& place, const fs::path& 
     throw UsageError("the file is an input of this run", place, "write another one");
 }
 
+namespace {
+
+/// Behind links of folders, also of a file that is not there yet.
+fs::path place_of(const fs::path& file) {
+  std::error_code error;
+  const fs::path whole = fs::weakly_canonical(fs::absolute(file), error);
+  return error ? fs::absolute(file).lexically_normal() : whole;
+}
+
+}  // namespace
+
 void check_written_files(const ParsedOptions& options) {
   std::error_code ignored;
   std::vector<WrittenFile> files;
@@ -70,9 +81,7 @@ void check_written_files(const ParsedOptions& options) {
       }
       for (WrittenFile& file : written_for(entry, value)) {
         for (const WrittenFile& other : files)
-          if (is_same_file(file.file, other.file) ||
-              fs::weakly_canonical(fs::absolute(file.file), ignored) ==
-                  fs::weakly_canonical(fs::absolute(other.file), ignored))
+          if (is_same_file(file.file, other.file) || place_of(file.file) == place_of(other.file))
             throw UsageError("names the same file as " + other.place, file.place);
         files.push_back(std::move(file));
       }

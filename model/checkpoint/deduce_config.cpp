@@ -591,8 +591,7 @@ VitConfig Checkpoint::deduce_config(const HeadOptions& head) const {
                 hub->file.string(), "does it belong to these weights?");
   }
   config.arch = arch.empty() ? "vit" : arch;
-  if (config.depth >= 1 && config.depth <= 1024)
-    config.attention = stored_attention(config.depth);
+  if (config.depth >= 1 && config.depth <= 1024) config.attention = stored_attention(config.depth);
   if (hub != nullptr) {
     hub->check(config);
     if (!head.reset && !head.num_classes && config.num_classes > 0)

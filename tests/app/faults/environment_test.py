@@ -311,7 +311,7 @@ class Limits(Case):
                         self.assert_refused(done, "memory", codes=(1,))
 
     def test_sizes_of_files(self):
-        earlier = b"input,frame,time\n"
+        earlier = b"input,frame,time,width,height,model_height\n"
         (self.folder / "old.csv").write_bytes(earlier)
         old = ["-o", "old.csv"]
         for most, words, name in ((0, [*CLASSIFY, *old], "old.csv"), (100, [*CLASSIFY, "--save-logits", "l.npy"], "l.npy"),

@@ -128,8 +128,8 @@ TEST(ChooseFormat, WordThenExtensionThenText) {
   }
   EXPECT_EQ(choose_format("", "out.md", report_formats()), Format::md);
   EXPECT_EQ(choose_format("", "out.html", report_formats()), Format::html);
-  EXPECT_EQ(choose_format("", "out.html"), Format::text) << "records are no page";
-  EXPECT_EQ(choose_format("", "out.md"), Format::text) << "and no Markdown";
+  for (const char* output : {"out.html", "out.md", "out.tsv", "out.jpg"})
+    EXPECT_ERROR(choose_format("", output), invalid_argument, "no form of these results", output);
   EXPECT_ERROR(choose_format("html", ""), invalid_argument, "'html'");
   EXPECT_EQ(format_name(Format::html), "html");
   try {

@@ -38,11 +38,15 @@ TEST_F(OwnFileTest, TextsOfThisProgramAreReplaced) {
   const std::string file = folder_.path() / "result";
   const OrderedJson record = {{"schema", 1}, {"input", "a.jpg"}};
   Report report("facts");
-  report.add("top1", 84.9);
-  report.add("top5", 97.5);
-  report.add("images", 9);
-  ResultTable classes({{"class", "class"}, {"id", "id"}, {"label", "label"}});
-  classes.add({0, "n01440764", "tench"});
+  for (const char* fact : {"top1", "top1_macro", "top5", "images", "failed", "model"})
+    report.add(fact, 9);
+  ResultTable classes({{"class", "class"},
+                       {"id", "id"},
+                       {"label", "label"},
+                       {"images", "images"},
+                       {"right", "right"},
+                       {"top1", "top1"}});
+  classes.add({0, "n01440764", "tench", 2, 1, 50.0});
   report.add_table("classes", "", classes);
   const Report table = Report::of("by class", classes);
   for (const Format format :
@@ -59,7 +63,7 @@ TEST_F(OwnFileTest, TextsOfThisProgramAreReplaced) {
     }
     for (int run = 0; run < 2 && format < Format::md; ++run) {
       OutputFile output(file);
-      RecordStream records(format, output.stream(), "input frame time");
+      RecordStream records(format, output.stream(), "input frame time width height model_height");
       records.write(record, "a.jpg  40x30 -> 224x224 (HxW)\n  1  90.57 %  otter\n");
       records.finish();
       output.close();
@@ -79,12 +83,31 @@ TEST_F(OwnFileTest, TextsOfThisProgramAreReplaced) {
 
 TEST_F(OwnFileTest, TextsOfOthersAreNot) {
   for (const char* text :
-       {"top1 50\ntop5 70\n", "\xff\xd8\xff\xe0", "file,label\na.jpg,0\n", "input,frame\n",
-        "input,frame,times\n", "kind: Pod\nschema: 1\n", "# hydrascope\n", "{\"schema\":10}\n",
-        "{\"name\":\"x\",\"schema\":1}\n", "{\"step\":1,\"loss\":0}\n", "[1]\n",
-        "{\"schema\": \"1\"}\n", "<!doctype html>\n<title>hydrascope</title>\n",
+       {"top1 50\ntop5 70\n",
+        "\xff\xd8\xff\xe0",
+        "file,label\na.jpg,0\n",
+        "input,frame\n",
+        "input,frame,times\n",
+        "kind: Pod\nschema: 1\n",
+        "# hydrascope\n",
+        "{\"schema\":10}\n",
+        "{\"name\":\"x\",\"schema\":1}\n",
+        "{\"step\":1,\"loss\":0}\n",
+        "[1]\n",
+        "{\"step\": 1, \"epoch\": 0, \"loss\": 2.3}\n",
+        "step,epoch,loss\n1,0,2.3\n",
+        "{\"version\": \"1.2\", \"build\": \"77\", \"commit\": \"abc\"}\n",
+        "[{\"kind\": \"book\", \"name\": \"x\", \"price\": 2, \"summary\": \"y\"}]\n",
+        "{\"name\":\"w\",\"dtype\":\"f32\",\"shape\":[1]}\n",
+        "class,id,label\n0,a,b\n",
+        "key,values,default\n",
+        "model,file,arch\n",
+        "input,frame,time\n",
+        "{\"schema\": \"1\"}\n",
+        "<!doctype html>\n<title>hydrascope</title>\n",
         "a.jpg  error: not_found: no such file\n"})
     EXPECT_FALSE(is_own(text)) << text;
+  EXPECT_FALSE(is_own(std::string(5000, '\n') + "a diary\n"));
 }
 
 TEST_F(OwnFileTest, ArraysAndPicturesAndTensorsAreOfTheirKind) {
