@@ -46,8 +46,8 @@ Format choose_format(std::string_view format, std::string_view output,
   if (word.empty()) {
     const std::string extension = lower_extension(output);
     word = extension.empty() ? "" : extension.substr(1);
-    static constexpr std::array kOthers{"md",  "tsv",  "npz", "npy",  "html", "svg",
-                                        "jpg", "jpeg", "png", "webp", "pdf",  "xlsx"};
+    static constexpr std::array kOthers{"md",   "tsv", "npz",  "html", "svg", "jpg",
+                                        "jpeg", "png", "webp", "pdf",  "xlsx"};
     const bool is_known = std::ranges::find(formats, word) != formats.end();
     if (!is_known && std::ranges::find(kOthers, word) != kOthers.end())
       throw UsageError("is no form of these results", "`output` " + std::string(output),

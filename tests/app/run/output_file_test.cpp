@@ -75,9 +75,10 @@ TEST_F(OwnFileTest, TextsOfThisProgramAreReplaced) {
   EXPECT_TRUE(may_be_replaced(svg, FileKind::text));
   report.save(svg, "`html`");
   for (const char* text :
-       {"", "\n\n", "[]\n", "[{\"class\":0,\"id\":\"\",\"label\":\"0\"}]\n",
-        "{\"step\":1,\"epoch\":0}\n", "{\"model_sha256\":\"abc\",\"attention\":\"softmax\"}\n",
-        "experiment,images_per_second_a\n"})
+       {"", "\n\n", "[]\n",
+        "[{\"class\":0,\"id\":\"\",\"label\":\"0\",\"images\":2,\"right\":1,\"top1\":50.0}]\n",
+        "{\"step\":1,\"epoch\":0,\"agreement\":1.0,\"minutes\":2.5}\n",
+        "{\"model_sha256\":\"abc\",\"attention\":\"softmax\"}\n"})
     EXPECT_TRUE(is_own(text)) << text;
 }
 
