@@ -302,7 +302,10 @@ OrderedJson layers(const std::string& before, const std::vector<std::string>& wo
   const OrderedJson given = checkpoint::parse_json(before, "list of layers", "layers");
   const std::string config = OrderedJson{{"depth", given.size()}, {"attention", given}}.dump();
   std::vector<model::AttentionSpec> all = model::config_from_json(config, "layers").attention;
-  const ParsedOptions options = parse(attention_spec(), words);
+  const CommandSpec spec_of_layers = attention_spec();
+  std::vector<std::string> arguments;
+  for (const std::string& word : words) arguments.push_back(with_set(spec_of_layers, word));
+  const ParsedOptions options = parse(spec_of_layers, arguments);
   if (const std::string& spec = options[&ModelRequest::attention].text(); !spec.empty())
     model::apply_attention_spec(spec, all);
   for (const std::string& option : options[&ModelRequest::attention_options].values)

@@ -90,6 +90,7 @@ MapRecord record_of(const MapRecord& facts, const InputMap& map) {
 MapRecord record_of(const ClassifyRecord& record, const InputMap& map) {
   MapRecord facts;
   static_cast<InputRecord&>(facts) = record;
+  facts.notes.clear();  // they are about the answer
   return record_of(facts, map);
 }
 

@@ -181,10 +181,19 @@ class Explanations(unittest.TestCase):
                 if size:
                     picture = Path(folder) / "small.png"
                     PIL.Image.open(OTTER).resize(size).save(picture)
-                done = command("embed", picture, "-o", f"{folder}/{name}.npy", "--precision", "float32")
+                done = command("embed", picture, "-o", f"{folder}/{name}.safetensors", "--precision", "float32")
                 self.assertEqual(done.returncode, 0, done.stderr)
                 np.testing.assert_allclose(hydrascope.embed(picture, precision="float32"),
-                                           np.load(f"{folder}/{name}.npy")[0], atol=1e-4, err_msg=name)
+                                           vectors(f"{folder}/{name}.safetensors")[0], atol=1e-4, err_msg=name)
+
+
+def vectors(store: str) -> np.ndarray:
+    """The vectors (pictures, D) of a store."""
+    data = Path(store).read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    entry = json.loads(data[8:8 + size])["vectors"]
+    begin, end = entry["data_offsets"]
+    return np.frombuffer(data[8 + size + begin:8 + size + end], np.float32).reshape(entry["shape"])
 
 
 class Drawing(unittest.TestCase):
