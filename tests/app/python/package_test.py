@@ -6,6 +6,7 @@ Tests the installed package, or with --tree the one of this checkout with the li
 skipped) where this Python lacks NumPy or the PyTorch that LibTorch is. What needs timm is skipped without it.
 """
 
+import json
 import io
 import pickle
 import sys
