@@ -10,8 +10,6 @@
 #include "model/registry/measures.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <map>
 #include <string>
 #include <utility>
 

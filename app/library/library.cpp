@@ -132,27 +132,27 @@ CommandSpec asking_spec(bool with_maps) {
   return spec;
 }
 
-/// An argument of a function may be a key of `--set`: "--set", "crop-pct=1" is "--set=crop-pct=1" here.
-std::string with_set(const CommandSpec& spec, std::string word) {
-  if (!word.starts_with("--")) return word;
-  const std::size_t equals = std::min(word.find('='), word.size());
-  const std::string name = word.substr(2, equals - 2);
-  if (find_option(spec, name) || find_key(spec, name) == nullptr) return word;
-  return "--set=" + name + (equals == word.size() ? "=on" : word.substr(equals));
-}
-
-ParsedOptions parsed(const CommandSpec& table, const char* const* words, std::size_t count) {
+/// The words of a function. A key of `--set` may stand as an option: "--crop-pct=1" and "--crop-pct", "1" are
+/// "--set=crop-pct=1".
+ParsedOptions parsed(const CommandSpec& table, std::span<const char* const> words) {
   const CommandSpec spec = with_settings(table);
   std::vector<std::string> given;
-  for (std::size_t i = 0; i < count; ++i) {
-    given.push_back(with_set(spec, words[i]));
-    const std::string& word = given.back();
-    const Option* key =
-        word == words[i] ? nullptr : find_key(spec, word.substr(6, word.find('=', 6) - 6));
-    const bool takes_next = key != nullptr && key->kind != ValueKind::flag &&
-                            std::string_view(words[i]).find('=') == std::string_view::npos;
-    if (takes_next && i + 1 < count)
-      given.back() = word.substr(0, word.rfind('=') + 1) + words[++i];
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string word = words[i];
+    const std::size_t equals = std::min(word.find('='), word.size());
+    const std::string name = word.starts_with("--") ? word.substr(2, equals - 2) : "";
+    const Option* key = find_option(spec, name) ? nullptr : find_key(spec, name);
+    if (key == nullptr) {
+      given.push_back(word);
+      continue;
+    }
+    std::string value = "on";
+    if (equals < word.size()) {
+      value = word.substr(equals + 1);
+    } else if (key->kind != ValueKind::flag && i + 1 < words.size()) {
+      value = words[++i];
+    }
+    given.push_back("--set=" + name + "=" + value);
   }
   return parse(spec, given);
 }
@@ -295,17 +295,14 @@ CommandSpec attention_spec() {
   spec.name = "layers";
   spec.options =
       only(model_options(), {&ModelRequest::attention, &ModelRequest::attention_options});
-  return with_settings(std::move(spec));
+  return spec;
 }
 
-OrderedJson layers(const std::string& before, const std::vector<std::string>& words) {
+OrderedJson layers(const std::string& before, std::span<const char* const> words) {
   const OrderedJson given = checkpoint::parse_json(before, "list of layers", "layers");
   const std::string config = OrderedJson{{"depth", given.size()}, {"attention", given}}.dump();
   std::vector<model::AttentionSpec> all = model::config_from_json(config, "layers").attention;
-  const CommandSpec spec_of_layers = attention_spec();
-  std::vector<std::string> arguments;
-  for (const std::string& word : words) arguments.push_back(with_set(spec_of_layers, word));
-  const ParsedOptions options = parse(spec_of_layers, arguments);
+  const ParsedOptions options = parsed(attention_spec(), words);
   if (const std::string& spec = options[&ModelRequest::attention].text(); !spec.empty())
     model::apply_attention_spec(spec, all);
   for (const std::string& option : options[&ModelRequest::attention_options].values)
@@ -396,7 +393,7 @@ hydrascope_model* hydrascope_open(const char* const* words, size_t num_words, un
   return app::guarded({app::list(words, num_words)}, [&] {
     const bool with_maps = (wants & HYDRASCOPE_MAPS) != 0;
     app::ServiceRequest request = app::service_request(
-        app::parsed(app::opening_spec(with_maps), words, num_words), with_maps);
+        app::parsed(app::opening_spec(with_maps), {words, num_words}), with_maps);
     request.embeds = (wants & HYDRASCOPE_EMBEDDING) != 0;
     request.console = app::Console{.quiet = true, .progress = false};
     return new hydrascope_model(std::move(request));
@@ -439,7 +436,8 @@ int hydrascope_ask(hydrascope_model* model, const hydrascope_picture* pictures, 
        app::list(answers, num_pictures)},
       [&] {
         const app::Question question = app::asked_of_all(
-            app::parsed(app::asking_spec((wants & HYDRASCOPE_MAPS) != 0), words, num_words), wants);
+            app::parsed(app::asking_spec((wants & HYDRASCOPE_MAPS) != 0), {words, num_words}),
+            wants);
         for (const hydrascope_picture& picture : std::span(pictures, num_pictures))
           futures.push_back(model->service.ask(app::question_of(picture, question)));
         return true;
@@ -466,7 +464,7 @@ const uint8_t* hydrascope_draw(const hydrascope_answer* answer, const size_t* ma
   return app::guarded(pointers, [&] {
     thread_local hydrascope::viz::Canvas drawn;
     drawn = app::draw(answer->given, std::span(maps, num_maps), *picture, answer->decode,
-                      app::parsed(app::drawing_spec(), words, num_words));
+                      app::parsed(app::drawing_spec(), {words, num_words}));
     *height = drawn.height;
     *width = drawn.width;
     return std::as_const(drawn).rgb.data();
@@ -522,7 +520,7 @@ const char* hydrascope_registry() { return app::json_of({}, app::registry); }
 
 const char* hydrascope_layers(const char* before, const char* const* words, size_t num_words) {
   return app::json_of({before, app::list(words, num_words)}, [&] {
-    return app::layers(before, std::vector<std::string>(words, words + num_words));
+    return app::layers(before, {words, num_words});
   });
 }
 

@@ -65,7 +65,7 @@ void ResolvedTransform::say_assumed(const Console& console, const std::string& o
 
 std::string ResolvedTransform::describe() const {
   // Values of one origin are named together: "[img_size, mean from metadata of x; crop_pct from
-  // --crop-pct]".
+  // --set crop-pct]".
   std::map<std::string, std::string> fields_of;
   for (const auto& [field, origin] : origins) {
     std::string& fields = fields_of[origin];

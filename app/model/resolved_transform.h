@@ -15,7 +15,7 @@ namespace hydrascope::app {
 /// of our own files > the configuration beside the weights > the architecture's defaults.
 struct ResolvedTransform {
   image::TransformConfig config;
-  /// Field -> "--set", "crop-pct=metadata of x.safetensors", "default".
+  /// Field -> "`set` crop-pct", "metadata of x.safetensors", "default".
   std::map<std::string, std::string> origins;
   /// A note on values that are assumed because nothing says them, with the options that do. `of` names another model.
   void say_assumed(const Console& console, const std::string& of = "") const;

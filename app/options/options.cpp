@@ -285,10 +285,14 @@ void ParsedOptions::add(Setting setting, Source source, const std::string& origi
                      entry.origin + " with " + origin, "leave one of them out");
   };
   if (entry.source > source) {
-    // An architecture and a model answer one question, so the stronger source does not decide.
-    const std::string arch = option_named("arch");
-    const bool is_arch = (entry.origin == arch) != (option_named(setting.spelling) == arch);
-    if (entry.source == Source::command_line && is_arch && entry.values != setting.words) refuse();
+    const bool are_rivals =
+        std::ranges::any_of(entry.option.aliases, [&](const OptionAlias& alias) {
+          const std::string rival = option_named(alias.name);
+          return alias.is_rival &&
+                 (entry.origin == rival) != (option_named(setting.spelling) == rival);
+        });
+    if (entry.source == Source::command_line && are_rivals && entry.values != setting.words)
+      refuse();
     return;
   }
   const bool has_two_names =

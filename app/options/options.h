@@ -73,6 +73,9 @@ struct Setting;
 struct OptionAlias {
   std::string name;
   std::string implied = {};
+  /// A value of this spelling is another answer to the option's question: a stronger source does not replace one
+  /// spelling's value by the other's, and two different values are refused.
+  bool is_rival = false;
 };
 
 /// One option. Names are written with '-'; on the command line '_' works too.
@@ -233,7 +236,7 @@ ParsedOptions with_config(const CommandSpec& command, ParsedOptions words);
 /// Both.
 ParsedOptions parse(const CommandSpec& command, std::span<const std::string> arguments);
 
-/// Consumes all of `word` or throws Error(invalid_argument) with `subject` ("--crop-pct"). Decimal,
+/// Consumes all of `word` or throws Error(invalid_argument) with `subject` ("--topk"). Decimal,
 /// a leading '+' is fine, infinities and NaN are not numbers.
 std::int64_t to_integer(std::string_view word, std::string_view subject);
 double to_number(std::string_view word, std::string_view subject);

@@ -25,8 +25,8 @@ std::vector<Option> model_options() {
                "name, file or folder of the model; `hydrascope models list` lists names, and "
                "hf-hub:org/name[@revision] is one in the local Hugging Face cache",
                into(&ModelRequest::word), letter('m'), takes("MODEL"),
-               otherwise("the bundled checkpoint"), also({{"arch"}}), completes_files,
-               role(Role::source)),
+               otherwise("the bundled checkpoint"), also({{.name = "arch", .is_rival = true}}),
+               completes_files, role(Role::source)),
           text("checkpoint", "weights of a --model that is named by its architecture",
                into(&ModelRequest::checkpoint), takes("FILE"), completes_files, role(Role::source)),
           flag("use-ema", "take the checkpoint's moving average of the weights",

@@ -22,6 +22,13 @@ bool is_same_file(const fs::path& one, const fs::path& other) {
   return fs::equivalent(one, other, ignored);
 }
 
+/// Behind links of folders, also of a file that is not there yet.
+fs::path place_of(const fs::path& file) {
+  std::error_code error;
+  const fs::path whole = fs::weakly_canonical(fs::absolute(file), error);
+  return error ? fs::absolute(file).lexically_normal() : whole;
+}
+
 /// The file that a word of the command line may name; whether there is one is not asked.
 fs::path file_of_word(const std::string& word) {
   if (word == "-") return "/dev/stdin";  // a file may be behind it
@@ -56,17 +63,6 @@ void refuse_input(const fs::path& to, const std::string& place, const fs::path& 
   if (may_be_shard || is_same_file(to, read))
     throw UsageError("the file is an input of this run", place, "write another one");
 }
-
-namespace {
-
-/// Behind links of folders, also of a file that is not there yet.
-fs::path place_of(const fs::path& file) {
-  std::error_code error;
-  const fs::path whole = fs::weakly_canonical(fs::absolute(file), error);
-  return error ? fs::absolute(file).lexically_normal() : whole;
-}
-
-}  // namespace
 
 void check_written_files(const ParsedOptions& options) {
   std::error_code ignored;

@@ -1,6 +1,5 @@
 #include "app/results/report.h"
 
-#include "app/results/caption_font.h"
 #include "app/results/file_extension.h"
 #include "app/run/output_file.h"
 #include "app/run/terminal_text.h"

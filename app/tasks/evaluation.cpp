@@ -1,7 +1,5 @@
 #include "app/tasks/evaluation.h"
 
-#include "app/evaluate/evaluated_set.h"
-#include "app/model/model_metadata.h"
 #include "app/pipeline/predictions.h"
 #include "app/run/console.h"
 #include "app/run/signal_stop.h"

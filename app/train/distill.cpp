@@ -30,7 +30,6 @@
 
 #include <filesystem>
 #include <iostream>
-#include <map>
 #include <memory>
 #include <set>
 #include <string>

@@ -9,11 +9,9 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <new>
 #include <sys/stat.h>
 #include <system_error>
-#include <tuple>
 #include <utility>
 
 namespace hydrascope::app {

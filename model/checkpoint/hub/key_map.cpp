@@ -90,9 +90,7 @@ std::string without_chunk(std::string_view key) {
   return inside ? fill("blocks.#.*", *inside) : std::string(key);
 }
 
-bool holds(With with, bool has_classifier) {
-  return with == With::any || (with == With::classifier) == has_classifier;
-}
+bool holds(With with, bool has_classifier) { return with == With::any || has_classifier; }
 
 /// Nothing if no rule has the key.
 std::optional<MappedKey> map_by_rule(const Layout& layout, std::string_view key,

@@ -10,7 +10,7 @@
 namespace hydrascope::checkpoint {
 
 /// The files in which a rule holds.
-enum class With { any, classifier, no_classifier };
+enum class With { any, classifier };
 
 /// `#` stands for a layer's number, a `*` at the end for any rest.
 struct Rule {

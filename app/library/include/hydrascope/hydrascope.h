@@ -109,7 +109,7 @@ HYDRASCOPE_API void hydrascope_free(hydrascope_answer* answer);
 
 /* The picture with maps of its answer over it, as `visualize` draws them: RGB, (height, width, 3), which
    lives until this thread's next drawing. `maps` are places in `hydrascope_answer_maps`; none: the picture
-   as it is. `words` may be the options of `visualize` about drawing and --label-type. Null where it
+   as it is. `words` may be the options of `visualize` about drawing and the key label-type. Null where it
    failed. */
 HYDRASCOPE_API const uint8_t* hydrascope_draw(const hydrascope_answer* answer, const size_t* maps,
                                               size_t num_maps, const hydrascope_picture* picture,
