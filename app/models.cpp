@@ -311,6 +311,7 @@ void path(std::string name, OutputFile& output) {
   if (!file)
     throw NotFound("there is no bundled model of that name", name,
                    "bundled: " + join_words(bundled_models(), ", ", ", "));
+  mark_text(output.stream());
   output.stream() << text_for(output.stream(), file->string()) << '\n';
 }
 
