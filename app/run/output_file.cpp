@@ -80,9 +80,7 @@ constexpr std::string_view kFirstColumns[] = {"input,frame,time,width,height,mod
                                               "mechanism,aliases,summary,citation,map",
                                               "memory,aliases,summary,citation",
                                               "rule,aliases,summary,citation",
-                                              "key,values,default,meaning,commands",
-                                              "model_sha256,attention",
-                                              "peft_type,base_model_name_or_path,bias"};
+                                              "key,values,default,meaning,commands"};
 
 /// Whether an object that `text` begins with has these keys first.
 bool begins_with_keys(std::string_view text, std::string_view keys) {
@@ -111,16 +109,22 @@ bool is_own_text(std::string_view head) {
     if (rest.starts_with(kSchema) &&
         ",}\n"sv.find(rest.substr(kSchema.size(), 1)) != std::string_view::npos)
       return true;
-    // A line of metrics.jsonl.
-    if (head.starts_with("{\"step\":") && begins_with_keys(head, "step,epoch"))
-      return head.find("\"minutes\":") != head.npos || head.find("/lr\":") != head.npos ||
-             head.find("\"images_per_second\":") != head.npos;
     return std::ranges::any_of(kFirstColumns,
                                [&](std::string_view keys) { return begins_with_keys(head, keys); });
   }
   return std::ranges::any_of(kFirstColumns, [&](std::string_view columns) {
     return head.starts_with(columns) && head.substr(columns.size()).find_first_of(",\n") == 0;
   });
+}
+
+/// A line of metrics.jsonl, the configuration of an adapter, the first line beside a store's vectors.
+bool is_own_companion(std::string_view head) {
+  if (head.starts_with("{\"step\":") && begins_with_keys(head, "step,epoch"))
+    return head.find("\"minutes\":") != head.npos || head.find("/lr\":") != head.npos ||
+           head.find("\"images_per_second\":") != head.npos;
+  return head.starts_with('{') &&
+         (begins_with_keys(head, "model_sha256,attention") ||
+          begins_with_keys(head, "peft_type,base_model_name_or_path,bias"));
 }
 
 bool are_own_tensors(const fs::path& file, FileKind kind) {
@@ -172,9 +176,10 @@ bool may_be_replaced(const fs::path& file, FileKind kind) {
   std::string head(4096, '\0');
   stream.read(head.data(), std::ssize(head));
   head.resize(static_cast<std::size_t>(stream.gcount()));
-  if (kind == FileKind::text) {
-    const bool is_blank = head.find_first_not_of(" \n") == head.npos;
-    return is_blank ? fs::file_size(file, ignored) <= head.size() : is_own_text(head);
+  if (kind == FileKind::text || kind == FileKind::companion) {
+    if (head.find_first_not_of(" \n") == head.npos)
+      return fs::file_size(file, ignored) <= head.size();
+    return kind == FileKind::text ? is_own_text(head) : is_own_companion(head);
   }
   if (kind == FileKind::array)
     return head.starts_with("\x93NUMPY") && head.find("{'fortran_order': False, 'descr'") == 10;

@@ -57,8 +57,8 @@ bool is_standard_output(const std::string& output);
 bool is_stream(const std::string& output);
 
 /// Kinds of results. Records, tables, pages and drawings (SVG) are `text`, videos `picture`, weights of `models create`
-/// `random_weights`. `any` is every file.
-enum class FileKind { text, picture, array, store, weights, random_weights, any };
+/// `random_weights`; `companion` is the text that `train` and `embed` keep beside their results. `any` is every file.
+enum class FileKind { text, companion, picture, array, store, weights, random_weights, any };
 
 /// Whether `file` is not there, is empty, or shows that this program wrote it as `kind`: text by its first columns or
 /// keys, by a page's or a drawing's origin or by `mark_text`, arrays by the order of their header's keys.

@@ -46,7 +46,7 @@ StoreWriter::StoreWriter(const fs::path& file, bool anew)
       lines_(file_.string() + ".jsonl", "`output`",
              !anew && has_bytes(rows_file_) ? OutputFile::Start::after_whole_lines
                                             : OutputFile::Start::anew,
-             anew ? FileKind::any : FileKind::text) {
+             anew ? FileKind::any : FileKind::companion) {
   if (lines_.part().empty()) throw UsageError("a device or a pipe is no store", "`output`");
   if (anew) return;
   refuse_to_replace(file_, FileKind::store, "`output` " + file_.string(), kReplaced);
