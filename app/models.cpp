@@ -283,8 +283,7 @@ int create(const ModelsRequest& request) {
   const std::string& file = request.output.file;
   if (file.empty() || file == "-")
     throw UsageError("name the file to write", "models create", "-o FILE.safetensors");
-  prepare_output(file, /*force=*/true);
-  refuse_to_replace(file, FileKind::random_weights, file);
+  prepare_output(file, /*force=*/true, FileKind::random_weights);
   model::VitConfig config = random_model(wanted).config;
   if (wanted.num_classes) config.num_classes = *wanted.num_classes;
   if (const auto& size = request.transform.img_size) {

@@ -199,6 +199,8 @@ bool may_be_replaced(const fs::path& file, FileKind kind) {
 
 void refuse_to_replace(const fs::path& file, FileKind kind, const std::string& place,
                        const std::string& hint) {
+  std::error_code ignored;
+  if (fs::is_directory(file, ignored)) throw UsageError("expected a file, found a folder", place);
   if (!may_be_replaced(file, kind))
     throw UsageError("would replace a file that holds no results", place, hint);
 }
@@ -383,9 +385,8 @@ void check_output_file(const std::string& file, std::string_view option, FileKin
   std::error_code ignored;
   if (!folder.empty() && !fs::is_directory(folder, ignored))
     throw NotFound("no such folder: " + folder.string(), place);
-  std::error_code error;
-  if (fs::is_directory(file, error)) throw UsageError("expected a file, found a folder", place);
-  if (error == std::errc::filename_too_long) throw UsageError("the name is too long", place);
+  if (fs::status(file, ignored); ignored == std::errc::filename_too_long)
+    throw UsageError("the name is too long", place);
   refuse_to_replace(file, kind, place);
   if (kind == FileKind::text) refuse_part(beside(end_of_links(file), ".part"), kind, place);
 }

@@ -48,8 +48,9 @@ StoreWriter::StoreWriter(const fs::path& file, bool anew)
                                             : OutputFile::Start::anew,
              anew ? FileKind::any : FileKind::companion) {
   if (lines_.part().empty()) throw UsageError("a device or a pipe is no store", "`output`");
+  refuse_to_replace(file_, anew ? FileKind::any : FileKind::store, "`output` " + file_.string(),
+                    kReplaced);
   if (anew) return;
-  refuse_to_replace(file_, FileKind::store, "`output` " + file_.string(), kReplaced);
   if (!has_bytes(rows_file_)) {
     read_store();
     return;
