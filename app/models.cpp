@@ -15,7 +15,6 @@
 #include "app/specs/requests.h"
 #include "app/specs/specs.h"
 #include "app/tasks/format_only.h"
-#include "kernels/input_file.h"
 #include "kernels/number_text.h"
 #include "model/config/architectures.h"
 #include "model/config/network_cost.h"
@@ -293,10 +292,10 @@ int create(const ModelsRequest& request) {
   model::validate(config);
   model::seed_generators(request.seed);
   const model::VisionTransformer model(config);
-  throw_if_stopped();
   checkpoint::save_checkpoint(
       file, *model, request.dtype,
-      {{"created_by", "hydrascope models create, seed " + std::to_string(request.seed)}});
+      {{"created_by", "hydrascope models create, seed " + std::to_string(request.seed)}},
+      /*until_stopped=*/true);
   request.console.note("wrote " + file + ": " + wanted.word + " with random weights, attention " +
                        model::to_text(config.attention));
   return kExitOk;
