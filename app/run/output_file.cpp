@@ -102,18 +102,15 @@ bool is_own_text(std::string_view head) {
        head.find("<meta name=\"generator\" content=\"hydrascope\"") != head.npos) ||
       head.find("\n<desc>hydrascope<") != head.npos)
     return true;
-  if (head.starts_with('{') || head.starts_with('[')) {
-    constexpr std::string_view kSchema = "\"schema\":1";
-    const std::size_t first = std::min(head.find_first_not_of("[{ \n"), head.size());
-    const std::string_view rest = head.substr(first);
-    if (rest.starts_with(kSchema) &&
-        ",}\n"sv.find(rest.substr(kSchema.size(), 1)) != std::string_view::npos)
-      return true;
-    return std::ranges::any_of(kFirstColumns,
-                               [&](std::string_view keys) { return begins_with_keys(head, keys); });
-  }
-  return std::ranges::any_of(kFirstColumns, [&](std::string_view columns) {
-    return head.starts_with(columns) && head.substr(columns.size()).find_first_of(",\n") == 0;
+  const bool is_json = head.starts_with('{') || head.starts_with('[');
+  constexpr std::string_view kSchema = "\"schema\":1";
+  const std::string_view rest = head.substr(std::min(head.find_first_not_of("[{ \n"), head.size()));
+  if (is_json && rest.starts_with(kSchema) &&
+      ",}\n"sv.find(rest.substr(kSchema.size(), 1)) != std::string_view::npos)
+    return true;
+  return std::ranges::any_of(kFirstColumns, [&](std::string_view names) {
+    if (is_json) return begins_with_keys(head, names);
+    return head.starts_with(names) && head.substr(names.size()).find_first_of(",\n") == 0;
   });
 }
 

@@ -13,9 +13,7 @@
 #include "model/device.h"
 #include "model/vision_transformer.h"
 
-#include <iostream>
 #include <system_error>
-#include <utility>
 #include <vector>
 
 namespace hydrascope::app {

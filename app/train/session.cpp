@@ -24,7 +24,6 @@
 #include <array>
 #include <cstdlib>
 #include <functional>
-#include <iostream>
 #include <optional>
 #include <system_error>
 #include <utility>
