@@ -382,7 +382,7 @@ void check_output_file(const std::string& file, std::string_view option, FileKin
   std::error_code ignored;
   if (!folder.empty() && !fs::is_directory(folder, ignored))
     throw NotFound("no such folder: " + folder.string(), place);
-  if (fs::status(file, ignored); ignored == std::errc::filename_too_long)
+  if (!fs::exists(file, ignored) && ignored == std::errc::filename_too_long)
     throw UsageError("the name is too long", place);
   refuse_to_replace(file, kind, place);
   if (kind == FileKind::text) refuse_part(beside(end_of_links(file), ".part"), kind, place);
