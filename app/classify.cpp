@@ -49,7 +49,7 @@ ClassifyRequest classify_request(const ParsedOptions& options) {
   return request;
 }
 
-/// What made the records that a later run may go on with.
+/// The origin of the records that a later run may go on with.
 std::optional<StoreFacts> facts_of_records(const ParsedOptions& options,
                                            const ClassifyRequest& request, const Session& session) {
   if (!is_resumable(request.output)) return std::nullopt;

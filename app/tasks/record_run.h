@@ -20,7 +20,7 @@ struct RecordRun {
   std::string each;
   /// The record of a picture, or of its failure, and its text for people. May take the result apart.
   std::function<std::pair<OrderedJson, std::string>(PipelineResult&)> record;
-  /// What made the records of a file in jsonl, which say it, and as which their input's file was read.
+  /// The origin of records of a file in jsonl, which say it, and as which their input's file was read.
   std::optional<StoreFacts> facts = {};
   bool resumes = false;  ///< behind the records that the output holds
 };
