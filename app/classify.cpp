@@ -23,9 +23,12 @@
 namespace hydrascope::app {
 namespace {
 
+bool is_resumable(const OutputRequest& output) {
+  return !is_stream(output.file) && output.format == Format::jsonl;
+}
+
 void check_resumable(const ClassifyRequest& request) {
-  const auto& [file, format] = request.output;
-  if (is_stream(file) || !holds_lines_of_json(format))
+  if (!is_resumable(request.output))
     throw UsageError("needs the records of a file in jsonl", "`resume`", "`output` FILE.jsonl");
   if (!request.save_logits.empty() || !request.save_input.empty())
     throw UsageError("arrays begin anew", "`resume` beside `save_logits` or `save_input`");
@@ -44,6 +47,23 @@ ClassifyRequest classify_request(const ParsedOptions& options) {
   if (request.resume) check_resumable(request);
   request.vote = vote_request(options, request);
   return request;
+}
+
+/// The origin of the records that a later run may go on with.
+std::optional<StoreFacts> facts_of_records(const ParsedOptions& options,
+                                           const ClassifyRequest& request, const Session& session) {
+  if (!is_resumable(request.output)) return std::nullopt;
+  std::string answer = "classes";
+  for (const Field& field : std::initializer_list<Field>{
+           &ClassifyRequest::topk, &ClassifyRequest::video_stride, &ClassifyRequest::video_average,
+           &PicturesRequest::labels, &ModelRequest::classes, &TransformRequest::look_model,
+           &VoteRequest::store, &VoteRequest::k, &VoteRequest::share})
+    if (const GivenOption& given = options[field]; !given.is(given.option.default_value))
+      answer += ", " + given.option.name + "=" + given.text();
+  for (const auto& [name, value] : session.facts().approximations)
+    answer += ", " + name + "=" + value;
+  return facts_of(session.source(), session.transform(), request.run.decode.apply_exif, answer,
+                  session.facts().precision);
 }
 
 /// A row of an array for every input, if its file is asked for.
@@ -96,7 +116,7 @@ int run_classify(const ParsedOptions& options) {
                                   .columns = std::string(kClassifyColumns),
                                   .each = std::string(kClassifyRows),
                                   .record = record_of,
-                                  .can_resume = true,
+                                  .facts = facts_of_records(options, request, *session),
                                   .resumes = request.resume});
   logits.close();
   tensors.close();

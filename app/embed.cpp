@@ -22,7 +22,6 @@
 #include <optional>
 #include <string>
 #include <thread>
-#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -137,7 +136,6 @@ int run_embed(const ParsedOptions& options) {
   }
   if (stop_requested()) return ended();
   std::vector<Input> missing = store.begin(facts, std::move(wanted), request.words);
-  for (const std::string& note : store.notes()) console.note(note);
   Progress progress("embed", std::ssize(missing), console.progress);
   session->hide_for_notes(progress);
   const PipelineTiming timing =
@@ -165,6 +163,7 @@ int run_embed(const ParsedOptions& options) {
   if (stop_requested()) return ended();
   if (store.num_failed() > 0 && request.run.fail_fast) return kExitFailed;
   store.finish();
+  for (const std::string& note : store.notes()) console.note(note);
 
   Report report("hydrascope embed");
   report.add("model", facts.model);

@@ -17,7 +17,6 @@
 #include <csignal>
 #include <cstdio>
 #include <fcntl.h>
-#include <iostream>
 #include <malloc.h>
 #include <string_view>
 #include <unistd.h>

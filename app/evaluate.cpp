@@ -385,7 +385,7 @@ int run_diagnose(const ParsedOptions& options) {
   const Console& console = request.console;
   const std::string& file = request.output.file;
   if (!is_stream(file) && !options.given(&OutputRequest::format))
-    check_report_extension(file, "`output`");
+    check_extension(file, "`output`", {".json", ".jsonl", ".csv", ".md", ".html", ".txt"});
   if (!is_stream(file)) check_output_file(file, "`output`");
   const std::unique_ptr<Session> session = Session::open(request);
   const LabelledSet set = read_unlabelled(request.words, /*recursive=*/true, "diagnose");

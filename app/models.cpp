@@ -15,7 +15,6 @@
 #include "app/specs/requests.h"
 #include "app/specs/specs.h"
 #include "app/tasks/format_only.h"
-#include "kernels/input_file.h"
 #include "kernels/number_text.h"
 #include "model/config/architectures.h"
 #include "model/config/network_cost.h"
@@ -283,8 +282,7 @@ int create(const ModelsRequest& request) {
   const std::string& file = request.output.file;
   if (file.empty() || file == "-")
     throw UsageError("name the file to write", "models create", "-o FILE.safetensors");
-  prepare_output(file, /*force=*/true);
-  refuse_to_replace(file, FileKind::random_weights, file);
+  prepare_output(file, /*force=*/true, FileKind::random_weights);
   model::VitConfig config = random_model(wanted).config;
   if (wanted.num_classes) config.num_classes = *wanted.num_classes;
   if (const auto& size = request.transform.img_size) {
@@ -294,10 +292,10 @@ int create(const ModelsRequest& request) {
   model::validate(config);
   model::seed_generators(request.seed);
   const model::VisionTransformer model(config);
-  throw_if_stopped();
   checkpoint::save_checkpoint(
       file, *model, request.dtype,
-      {{"created_by", "hydrascope models create, seed " + std::to_string(request.seed)}});
+      {{"created_by", "hydrascope models create, seed " + std::to_string(request.seed)}},
+      /*until_stopped=*/true);
   request.console.note("wrote " + file + ": " + wanted.word + " with random weights, attention " +
                        model::to_text(config.attention));
   return kExitOk;
@@ -311,6 +309,7 @@ void path(std::string name, OutputFile& output) {
   if (!file)
     throw NotFound("there is no bundled model of that name", name,
                    "bundled: " + join_words(bundled_models(), ", ", ", "));
+  mark_text(output.stream());
   output.stream() << text_for(output.stream(), file->string()) << '\n';
 }
 

@@ -18,6 +18,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -25,6 +26,8 @@
 
 namespace hydrascope::app {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr const char* kMatchColumns =
     "input frame time rank=/matches/rank name=/matches/name label=/matches/label "
@@ -86,8 +89,7 @@ class MatchGalleries {
   MatchGalleries(const VectorStore& store, image::DecodeOptions decode)
       : store_(store), decode_(std::move(decode)) {}
 
-  /// Takes the input's pixels. A stored picture is read anew, by its name: as it is, else from the store's folder or the
-  /// nearest folder above it; without its file it is grey.
+  /// Takes the input's pixels. A stored picture is read anew (`file_of`); without its file it is grey.
   void add(PipelineResult& result, const std::vector<Neighbour>& found) {
     constexpr std::size_t kMostPictures = 600;  // of 200 kB each
     if (num_pictures_ + 1 + found.size() > kMostPictures) {
@@ -102,10 +104,10 @@ class MatchGalleries {
     gallery.pictures.push_back(
         {name, thumbnail({pixels.width, pixels.height, std::move(pixels.rgb)}), {"searched for"}});
     for (const Neighbour& one : found) {
-      const std::string file(store_.name_of(one.index));
       std::vector<std::string> caption{"similarity " + fixed(one.similarity, 4)};
       if (const std::string label = label_of(store_, one); !label.empty()) caption.push_back(label);
-      gallery.pictures.push_back({file, stored_picture(file), std::move(caption)});
+      gallery.pictures.push_back(
+          {std::string(store_.name_of(one.index)), stored_picture(one.index), std::move(caption)});
     }
   }
   [[nodiscard]] std::vector<std::string> notes() const {
@@ -124,19 +126,34 @@ class MatchGalleries {
   std::vector<Gallery> take() { return std::exchange(galleries_, {}); }
 
  private:
-  viz::Canvas stored_picture(const std::string& name) {
-    const std::string path = path_of_address(name);
-    std::filesystem::path file = path.empty() ? name : path;
+  /// A relative name is looked for beside the store, behind links, in the folders above it, then here: the
+  /// file of the stored size and time, else the nearest one. Without these a file from here is another one.
+  [[nodiscard]] fs::path file_of(std::int64_t picture, const std::string& name) const {
+    const FileStamp stamp = store_.files()[static_cast<std::size_t>(picture)];
+    const auto is_same = [&](const fs::path& file) {
+      return stamp != kNoStamp && stamp_of(file_input(name, file)) == stamp;
+    };
+    fs::path stored = path_of_address(name);
+    if (stored.empty()) stored = name;
     std::error_code ignored;
-    std::filesystem::path folder = std::filesystem::absolute(store_.file(), ignored);
-    while (!std::filesystem::exists(file, ignored) && folder.has_relative_path()) {
+    std::optional<fs::path> nearest;
+    fs::path folder = fs::weakly_canonical(store_.file(), ignored);
+    while (folder.has_relative_path()) {
       folder = folder.parent_path();
-      if (std::filesystem::exists(folder / name, ignored)) file = folder / name;
+      if (is_same(folder / stored)) return folder / stored;
+      if (!nearest && fs::exists(folder / stored, ignored)) nearest = folder / stored;
     }
+    if (is_same(stored) || (stamp == kNoStamp && !nearest)) return stored;
+    return nearest.value_or(folder / stored);  // which is not there
+  }
+
+  viz::Canvas stored_picture(std::int64_t number) {
+    const std::string name(store_.name_of(number));
+    const fs::path file = file_of(number, name);
+    std::error_code ignored;
     try {
       // A pipe or a device of that name would be waited for.
-      if (std::filesystem::exists(file, ignored) &&
-          !std::filesystem::is_regular_file(file, ignored))
+      if (fs::exists(file, ignored) && !fs::is_regular_file(file, ignored))
         throw Error(ErrorCode::unreadable, "is no file", name);
       image::Picture picture = image::read_picture(file, decode_);
       return thumbnail({picture.width, picture.height, std::move(picture.rgb)});

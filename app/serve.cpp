@@ -2,6 +2,7 @@
 #include "app/command.h"
 #include "app/run/assets.h"
 #include "app/run/console.h"
+#include "app/run/output_file.h"
 #include "app/run/signal_stop.h"
 #include "app/run/usage_error.h"
 #include "app/serve/api.h"
@@ -172,7 +173,8 @@ int run_serve(const ParsedOptions& options) {
   std::cout << "http://"
             << (server.address().find(':') == std::string::npos ? server.address()
                                                                 : "[" + server.address() + "]")
-            << ":" << server.port() << "/" << std::endl;
+            << ":" << server.port() << "/\n";
+  flush_results(std::cout);
   wait_for_stop();
   console.detail("stopping: what has been asked is answered");
   const bool is_drained = server.drain(request.server.timeout + kSecondsOfAStep);

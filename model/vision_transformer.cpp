@@ -1,6 +1,7 @@
 #include "model/vision_transformer.h"
 
 #include "kernels/error.h"
+#include "kernels/input_file.h"
 #include "model/activation_recomputation.h"
 #include "model/coarse_exit.h"
 #include "model/position_embedding.h"
@@ -84,8 +85,10 @@ VisionTransformerImpl::VisionTransformerImpl(VitConfig config, Initialisation in
   patch_embed_ = register_module("patch_embed", PatchEmbed(config_));
   if (config_.norm_pre) norm_pre_ = register_module("norm_pre", NormLayer(config_));
   blocks_ = register_module("blocks", torch::nn::ModuleList());
-  for (std::int64_t layer = 0; layer < config_.num_blocks(); ++layer)
+  for (std::int64_t layer = 0; layer < config_.num_blocks(); ++layer) {
+    if (initialisation == Initialisation::random) throw_if_stopped();  // it takes seconds
     blocks_->push_back(Block(config_, layer, initialisation));
+  }
   if (config_.fc_norm) {
     fc_norm_ = register_module("fc_norm", NormLayer(config_));
   } else if (config_.final_norm) {

@@ -76,7 +76,7 @@ struct HeadLogits {
 class VisionTransformerImpl : public torch::nn::Module {
  public:
   /// Weights are initialised as DeiT's: normal (0.02) for linears and embeddings, zero biases,
-  /// torch's default for the patch convolution. Throws what `validate` throws. With
+  /// torch's default for the patch convolution. Throws what `validate` throws, and Stopped between two blocks. With
   /// `Initialisation::for_loading` the blocks' linear layers are left as the memory is: a
   /// checkpoint must fill them, and until then they take none.
   explicit VisionTransformerImpl(VitConfig config,

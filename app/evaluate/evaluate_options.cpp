@@ -9,7 +9,6 @@
 #include "model/registry/map_methods.h"
 #include "model/registry/measures.h"
 
-#include <algorithm>
 #include <string>
 #include <utility>
 

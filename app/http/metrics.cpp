@@ -1,6 +1,5 @@
 #include "app/http/metrics.h"
 
-#include <algorithm>
 #include <array>
 #include <charconv>
 #include <fstream>

@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <sstream>
 #include <system_error>
-#include <utility>
 #include <vector>
 
 namespace hydrascope::app {

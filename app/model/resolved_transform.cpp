@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <initializer_list>
 #include <string_view>
-#include <utility>
 
 namespace hydrascope::app {
 namespace {

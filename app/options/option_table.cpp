@@ -9,7 +9,6 @@
 #include <cmath>
 #include <set>
 #include <system_error>
-#include <utility>
 
 namespace hydrascope::app {
 namespace {

@@ -21,7 +21,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <optional>
 #include <utility>
 
 #define CXXOPTS_NO_REGEX true

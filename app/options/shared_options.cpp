@@ -4,8 +4,6 @@
 #include "app/options/requests.h"
 #include "app/results/format.h"
 
-#include <utility>
-
 namespace hydrascope::app {
 namespace {
 

@@ -7,7 +7,6 @@
 #include "app/run/usage_error.h"
 #include "kernels/file_place.h"
 
-#include <optional>
 #include <system_error>
 #include <vector>
 

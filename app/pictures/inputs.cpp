@@ -12,7 +12,6 @@
 #include <cctype>
 #include <charconv>
 #include <filesystem>
-#include <ios>
 #include <istream>
 #include <limits>
 #include <memory>

@@ -69,7 +69,8 @@ std::vector<std::string> notes_on(const EarlierAnswers& answers,
   return notes;
 }
 
-std::vector<RecordLines> read_records(const fs::path& file) {
+std::vector<RecordLines> read_records(const fs::path& file,
+                                      const std::function<void(const OrderedJson&)>& check) {
   std::ifstream stream(file, std::ios::binary);
   if (!stream)
     throw Error(ErrorCode::unreadable, "the records so far cannot be read", file.string());
@@ -81,6 +82,7 @@ std::vector<RecordLines> read_records(const fs::path& file) {
     const std::uintmax_t begin = std::exchange(end, end + line.size() + 1);
     try {
       const OrderedJson record = OrderedJson::parse(line);
+      if (check) check(record);
       RecordLines one{recorded_name(record),
                       recorded_stamp(record),
                       record.contains("frame"),

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -44,8 +45,10 @@ struct RecordLines {
   std::uintmax_t begin;
   std::uintmax_t end;
 };
-/// Throws Error(invalid_argument) where a line is no record, Error(unreadable) if the file cannot be read.
-std::vector<RecordLines> read_records(const std::filesystem::path& file);
+/// Throws Error(invalid_argument) where a line is no record, Error(unreadable) if the file cannot be read. `check` is called
+/// for each record.
+std::vector<RecordLines> read_records(const std::filesystem::path& file,
+                                      const std::function<void(const OrderedJson&)>& check = {});
 /// Leaves the last lines of each input, in this order.
 void sort_records(const std::filesystem::path& file, const std::vector<std::string>& inputs);
 

@@ -3,7 +3,6 @@
 #include "app/run/terminal_text.h"
 
 #include <algorithm>
-#include <span>
 
 namespace hydrascope::app {
 

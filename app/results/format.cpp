@@ -60,18 +60,12 @@ Format choose_format(std::string_view format, std::string_view output,
   return static_cast<Format>(std::ranges::find(kFormats, word) - kFormats.begin());
 }
 
-std::string_view format_name(Format format) { return kFormats[static_cast<std::size_t>(format)]; }
-
 void check_extension(const std::string& file, const std::string& option,
                      std::initializer_list<std::string_view> extensions) {
   if (std::ranges::find(extensions, lower_extension(file)) != extensions.end()) return;
   throw UsageError("expected a file ending in " +
                        join_words({extensions.begin(), extensions.end()}, ", ", " or "),
                    option + " " + file);
-}
-
-void check_report_extension(const std::string& file, const std::string& option) {
-  check_extension(file, option, {".json", ".jsonl", ".csv", ".md", ".html", ".txt"});
 }
 
 std::string delimited_row(std::span<const std::string> fields, Format format) {

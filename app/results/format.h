@@ -18,17 +18,11 @@ std::vector<std::string> record_formats();
 /// `formats`, else text. Throws Error(invalid_argument) for another word.
 Format choose_format(std::string_view format, std::string_view output,
                      const std::vector<std::string>& formats = record_formats());
-/// "jsonl".
-std::string_view format_name(Format format);
-/// Whether a file of records can be gone on with: each is a line that holds all of it.
-inline bool holds_lines_of_json(Format format) { return format == Format::jsonl; }
 
 /// Throws Error(invalid_argument) unless `file`, which `option` named, has one of the `extensions`
 /// (".html"): better before an hour of work than after it.
 void check_extension(const std::string& file, const std::string& option,
                      std::initializer_list<std::string_view> extensions);
-/// The same with the extensions of all formats of a report.
-void check_report_extension(const std::string& file, const std::string& option);
 
 /// One row of csv or md with its line feed. csv quotes as RFC 4180 does (fields with comma, quote or
 /// line break, and quotes doubled); md writes `\|`, and control characters as `printable` does. Other

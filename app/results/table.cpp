@@ -236,7 +236,7 @@ void RecordStream::finish() {
 
 void RecordStream::begin() {
   if (std::exchange(has_begun_, true)) return;
-  if (format_ == Format::text) mark_text(out_);
+  if (format_ == Format::text || format_ == Format::md) mark_text(out_);
   const bool is_json = format_ == Format::json || format_ == Format::jsonl;
   if (header_.is_object() && is_json) {
     const std::string text = R"({"schema":1,"header":)" + json_text(header_);

@@ -13,7 +13,6 @@
 #include <new>
 #include <set>
 #include <unistd.h>
-#include <utility>
 
 namespace hydrascope::app {
 

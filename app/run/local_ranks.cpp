@@ -14,7 +14,6 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <system_error>
 #include <unistd.h>
 
 namespace hydrascope::app {

@@ -80,9 +80,7 @@ constexpr std::string_view kFirstColumns[] = {"input,frame,time,width,height,mod
                                               "mechanism,aliases,summary,citation,map",
                                               "memory,aliases,summary,citation",
                                               "rule,aliases,summary,citation",
-                                              "key,values,default,meaning,commands",
-                                              "model_sha256,attention",
-                                              "peft_type,base_model_name_or_path,bias"};
+                                              "key,values,default,meaning,commands"};
 
 /// Whether an object that `text` begins with has these keys first.
 bool begins_with_keys(std::string_view text, std::string_view keys) {
@@ -104,23 +102,26 @@ bool is_own_text(std::string_view head) {
        head.find("<meta name=\"generator\" content=\"hydrascope\"") != head.npos) ||
       head.find("\n<desc>hydrascope<") != head.npos)
     return true;
-  if (head.starts_with('{') || head.starts_with('[')) {
-    constexpr std::string_view kSchema = "\"schema\":1";
-    const std::size_t first = std::min(head.find_first_not_of("[{ \n"), head.size());
-    const std::string_view rest = head.substr(first);
-    if (rest.starts_with(kSchema) &&
-        ",}\n"sv.find(rest.substr(kSchema.size(), 1)) != std::string_view::npos)
-      return true;
-    // A line of metrics.jsonl.
-    if (head.starts_with("{\"step\":") && begins_with_keys(head, "step,epoch"))
-      return head.find("\"minutes\":") != head.npos || head.find("/lr\":") != head.npos ||
-             head.find("\"images_per_second\":") != head.npos;
-    return std::ranges::any_of(kFirstColumns,
-                               [&](std::string_view keys) { return begins_with_keys(head, keys); });
-  }
-  return std::ranges::any_of(kFirstColumns, [&](std::string_view columns) {
-    return head.starts_with(columns) && head.substr(columns.size()).find_first_of(",\n") == 0;
+  const bool is_json = head.starts_with('{') || head.starts_with('[');
+  constexpr std::string_view kSchema = "\"schema\":1";
+  const std::string_view rest = head.substr(std::min(head.find_first_not_of("[{ \n"), head.size()));
+  if (is_json && rest.starts_with(kSchema) &&
+      ",}\n"sv.find(rest.substr(kSchema.size(), 1)) != std::string_view::npos)
+    return true;
+  return std::ranges::any_of(kFirstColumns, [&](std::string_view names) {
+    if (is_json) return begins_with_keys(head, names);
+    return head.starts_with(names) && head.substr(names.size()).find_first_of(",\n") == 0;
   });
+}
+
+/// A line of metrics.jsonl, the configuration of an adapter, the first line beside a store's vectors.
+bool is_own_companion(std::string_view head) {
+  if (head.starts_with("{\"step\":") && begins_with_keys(head, "step,epoch"))
+    return head.find("\"minutes\":") != head.npos || head.find("/lr\":") != head.npos ||
+           head.find("\"images_per_second\":") != head.npos;
+  return head.starts_with('{') &&
+         (begins_with_keys(head, "model_sha256,attention") ||
+          begins_with_keys(head, "peft_type,base_model_name_or_path,bias"));
 }
 
 bool are_own_tensors(const fs::path& file, FileKind kind) {
@@ -172,9 +173,10 @@ bool may_be_replaced(const fs::path& file, FileKind kind) {
   std::string head(4096, '\0');
   stream.read(head.data(), std::ssize(head));
   head.resize(static_cast<std::size_t>(stream.gcount()));
-  if (kind == FileKind::text) {
-    const bool is_blank = head.find_first_not_of(" \n") == head.npos;
-    return is_blank ? fs::file_size(file, ignored) <= head.size() : is_own_text(head);
+  if (kind == FileKind::text || kind == FileKind::companion) {
+    if (head.find_first_not_of(" \n") == head.npos)
+      return fs::file_size(file, ignored) <= head.size();
+    return kind == FileKind::text ? is_own_text(head) : is_own_companion(head);
   }
   if (kind == FileKind::array)
     return head.starts_with("\x93NUMPY") && head.find("{'fortran_order': False, 'descr'") == 10;
@@ -194,6 +196,8 @@ bool may_be_replaced(const fs::path& file, FileKind kind) {
 
 void refuse_to_replace(const fs::path& file, FileKind kind, const std::string& place,
                        const std::string& hint) {
+  std::error_code ignored;
+  if (fs::is_directory(file, ignored)) throw UsageError("expected a file, found a folder", place);
   if (!may_be_replaced(file, kind))
     throw UsageError("would replace a file that holds no results", place, hint);
 }
@@ -378,9 +382,8 @@ void check_output_file(const std::string& file, std::string_view option, FileKin
   std::error_code ignored;
   if (!folder.empty() && !fs::is_directory(folder, ignored))
     throw NotFound("no such folder: " + folder.string(), place);
-  std::error_code error;
-  if (fs::is_directory(file, error)) throw UsageError("expected a file, found a folder", place);
-  if (error == std::errc::filename_too_long) throw UsageError("the name is too long", place);
+  if (!fs::exists(file, ignored) && ignored == std::errc::filename_too_long)
+    throw UsageError("the name is too long", place);
   refuse_to_replace(file, kind, place);
   if (kind == FileKind::text) refuse_part(beside(end_of_links(file), ".part"), kind, place);
 }

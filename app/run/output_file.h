@@ -57,13 +57,13 @@ bool is_standard_output(const std::string& output);
 bool is_stream(const std::string& output);
 
 /// Kinds of results. Records, tables, pages and drawings (SVG) are `text`, videos `picture`, weights of `models create`
-/// `random_weights`. `any` is every file.
-enum class FileKind { text, picture, array, store, weights, random_weights, any };
+/// `random_weights`; `companion` is the text that `train` and `embed` keep beside their results. `any` is every file.
+enum class FileKind { text, companion, picture, array, store, weights, random_weights, any };
 
 /// Whether `file` is not there, is empty, or shows that this program wrote it as `kind`: text by its first columns or
 /// keys, by a page's or a drawing's origin or by `mark_text`, arrays by the order of their header's keys.
 bool may_be_replaced(const std::filesystem::path& file, FileKind kind);
-/// Throws Error(invalid_argument) where it may not; `place` names the file.
+/// Throws Error(invalid_argument) where it may not, and for a folder; `place` names the file.
 void refuse_to_replace(
     const std::filesystem::path& file, FileKind kind, const std::string& place,
     const std::string& hint = "give the results another name, or remove the file first");

@@ -6,7 +6,6 @@
 #include "kernels/error.h"
 #include "kernels/stopwatch.h"
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <boost/asio/executor_work_guard.hpp>

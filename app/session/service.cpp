@@ -18,7 +18,6 @@
 #include <exception>
 #include <map>
 #include <mutex>
-#include <new>
 #include <set>
 #include <string_view>
 #include <thread>

@@ -15,7 +15,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <iostream>
 #include <iterator>
 #include <utility>
 

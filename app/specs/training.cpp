@@ -5,7 +5,6 @@
 #include "app/run/usage_error.h"
 #include "app/specs/specs.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace hydrascope::app {

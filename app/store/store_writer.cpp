@@ -46,10 +46,11 @@ StoreWriter::StoreWriter(const fs::path& file, bool anew)
       lines_(file_.string() + ".jsonl", "`output`",
              !anew && has_bytes(rows_file_) ? OutputFile::Start::after_whole_lines
                                             : OutputFile::Start::anew,
-             anew ? FileKind::any : FileKind::text) {
+             anew ? FileKind::any : FileKind::companion) {
   if (lines_.part().empty()) throw UsageError("a device or a pipe is no store", "`output`");
+  refuse_to_replace(file_, anew ? FileKind::any : FileKind::store, "`output` " + file_.string(),
+                    kReplaced);
   if (anew) return;
-  refuse_to_replace(file_, FileKind::store, "`output` " + file_.string(), kReplaced);
   if (!has_bytes(rows_file_)) {
     read_store();
     return;
@@ -70,8 +71,7 @@ void StoreWriter::read_store() {
     const auto at = static_cast<std::size_t>(i);
     const auto [rows, columns] =
         store_->grids().empty() ? VectorStore::Pairs::value_type{1, 1} : store_->grids()[at];
-    answers_[std::string(store_->name_of(i))] = {
-        store_->files().empty() ? kNoStamp : store_->files()[at], at};
+    answers_[std::string(store_->name_of(i))] = {store_->files()[at], at};
     earlier_.push_back({"", "", kNoStamp, rows, columns, begin, true});
     begin += rows * columns * dim_;
   }
@@ -112,13 +112,7 @@ std::vector<Input> StoreWriter::begin(StoreFacts facts,
                                       std::vector<std::pair<Input, std::string>> wanted,
                                       const std::vector<std::string>& words) {
   facts_ = std::move(facts);
-  if (earlier_facts_) {
-    earlier_facts_->require_same(facts_, file_.string(), kAnew);
-    if (earlier_facts_->precision != facts_.precision)
-      throw UsageError("holds vectors of another precision: " + earlier_facts_->precision +
-                           ", not " + facts_.precision,
-                       file_.string(), kAnew);
-  }
+  if (earlier_facts_) earlier_facts_->require_same(facts_, file_.string(), kAnew);
   std::vector<Input> missing;
   for (auto& [input, label] : wanted) {
     const auto place = find_answer(answers_, input);

@@ -34,7 +34,6 @@ constexpr std::array<std::pair<const char*, Fact>, 6> kFacts{
      {"transform", &StoreFacts::transform},
      {"model", &StoreFacts::model},
      {"precision", &StoreFacts::precision}}};
-constexpr std::size_t kCompared = 4;
 
 [[noreturn]] void refuse(const std::string& what, const std::string& file) {
   throw Error(ErrorCode::decode_failed, "is no store of vectors: " + what, file,
@@ -87,13 +86,15 @@ StoreFacts StoreFacts::from(const OrderedJson& json) {
 
 void StoreFacts::require_same(const StoreFacts& asked, const std::string& store,
                               const std::string& hint) const {
-  for (const auto& [name, fact] : std::span(kFacts).first(kCompared)) {
-    if (this->*fact == asked.*fact) continue;
+  for (const auto& [name, fact] : kFacts) {
+    const bool is_asked =
+        fact != &StoreFacts::model && (fact != &StoreFacts::precision || !asked.precision.empty());
+    if (!is_asked || this->*fact == asked.*fact) continue;
     const bool is_model = fact == &StoreFacts::model_sha256;
     const std::string of_store = is_model ? model : this->*fact;
     const std::string of_asked = is_model ? asked.model : asked.*fact;
     const std::string what = is_model ? "model" : name;
-    throw UsageError("holds vectors of another " + what + ": " + of_store + ", not " + of_asked +
+    throw UsageError("is of another " + what + ": " + of_store + ", not " + of_asked +
                          (of_store == of_asked ? " as its file is now" : ""),
                      store, hint.empty() && is_model ? "`model` " + model : hint);
   }
@@ -142,10 +143,11 @@ VectorStore::VectorStore(const std::filesystem::path& file)
       rows += height * width;
     }
   }
+  files_.assign(ends_.size(), kNoStamp);
   if (contents_->find("files") != nullptr)
     files_ = integers_of<Pairs::value_type>(tensor_of(*contents_, "files", Dtype::I64, 2, name_));
   if (vectors_.size(0) != rows || norms_.size(0) != rows || std::ssize(classes_) != size() ||
-      (!files_.empty() && std::ssize(files_) != size()))
+      std::ssize(files_) != size())
     refuse("vectors, norms, classes and names are not equally many", name_);
   std::int64_t begin = 0;
   for (const std::int64_t end : ends_) {

@@ -7,6 +7,7 @@
 // The metadata hold what made the vectors.
 #pragma once
 
+#include "app/pictures/inputs.h"
 #include "app/results/json.h"
 #include "model/checkpoint/formats/safetensors.h"
 
@@ -22,14 +23,14 @@
 
 namespace hydrascope::app {
 
-/// The origin of vectors; vectors of another origin are not comparable.
+/// The origin of vectors, or of records; those of another origin are not comparable.
 struct StoreFacts {
   std::string model;         ///< its name, for people
   std::string model_sha256;  ///< of the file of weights
   std::string attention;     ///< "softmax", with all that is computed beside the weights
-  std::string features;      ///< as of `--features`
+  std::string features;      ///< as of `--features`; of records, what answers
   std::string transform;     ///< "resize 256 (bicubic, antialias) -> ..."
-  std::string precision;     ///< of the run; vectors of two precisions are comparable
+  std::string precision;     ///< of the run; asked for as "", any is comparable
 
   [[nodiscard]] OrderedJson json() const;
   /// Throws OrderedJson::exception where one is not there.
@@ -68,8 +69,8 @@ class VectorStore {
   using Pairs = std::vector<std::array<std::int64_t, 2>>;
   /// Rows and columns of each picture's vectors; where they are one each, none.
   [[nodiscard]] const Pairs& grids() const noexcept { return grids_; }
-  /// Each picture's `FileStamp`; none where version 0.1 wrote the store.
-  [[nodiscard]] const Pairs& files() const noexcept { return files_; }
+  /// Each picture's stamp; `kNoStamp` where version 0.1 wrote the store.
+  [[nodiscard]] const std::vector<FileStamp>& files() const noexcept { return files_; }
   /// Throws Error(invalid_argument): "has vectors of patches", "has no labels".
   void require_one_vector_each() const;
   void require_labels() const;
@@ -89,7 +90,7 @@ class VectorStore {
   std::vector<std::int64_t> ends_;
   std::vector<std::int64_t> classes_;
   Pairs grids_;
-  Pairs files_;
+  std::vector<FileStamp> files_;
   std::vector<std::string> labels_;
 };
 

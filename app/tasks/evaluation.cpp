@@ -6,7 +6,6 @@
 #include "app/run/terminal_text.h"
 
 #include <algorithm>
-#include <iostream>
 #include <span>
 #include <string>
 #include <utility>

@@ -13,15 +13,13 @@
 #include "model/device.h"
 #include "model/vision_transformer.h"
 
-#include <iostream>
 #include <system_error>
-#include <utility>
 #include <vector>
 
 namespace hydrascope::app {
 namespace fs = std::filesystem;
 
-void prepare_output(const fs::path& file, bool force) {
+void prepare_output(const fs::path& file, bool force, FileKind kind) {
   if (file.extension() != ".safetensors") {
     throw UsageError("weights are written as safetensors", file.string(),
                      "give the file that extension: " + file.stem().string() + ".safetensors");
@@ -33,6 +31,7 @@ void prepare_output(const fs::path& file, bool force) {
   }
   if (error == std::errc::filename_too_long)
     throw UsageError("the name is too long", file.string());
+  refuse_to_replace(file, kind, file.string());
   if (!file.has_parent_path()) return;
   fs::create_directories(file.parent_path(), error);
   if (error) {

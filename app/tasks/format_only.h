@@ -2,6 +2,7 @@
 #pragma once
 
 #include "app/options/requests.h"
+#include "app/run/output_file.h"
 #include "model/checkpoint/formats/safetensors.h"
 
 #include <cstdint>
@@ -30,7 +31,7 @@ RewriteRequest rewrite_request(const ParsedOptions& options);
 int rewrite_checkpoint(const RewriteRequest& request);
 
 /// Throws Error(invalid_argument) for a file that is none of this program's format, or that exists
-/// without `force`; makes its folder.
-void prepare_output(const std::filesystem::path& file, bool force);
+/// without `force`, and where it may not be replaced as `kind`; makes its folder.
+void prepare_output(const std::filesystem::path& file, bool force, FileKind kind = FileKind::any);
 
 }  // namespace hydrascope::app

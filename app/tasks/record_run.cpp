@@ -34,7 +34,7 @@ int write_records(Session& session, const PicturesRequest& request, const Record
   InputStream inputs(request.words, request.recursive);
   std::function<std::optional<Input>()> next_input = [&] {
     std::optional<Input> input = inputs.next();
-    if (input && run.can_resume) input->stamp = stamp_of(*input);
+    if (input && run.facts) input->stamp = stamp_of(*input);
     return input;
   };
   Progress progress(run.command, std::nullopt, console.progress);
@@ -42,7 +42,14 @@ int write_records(Session& session, const PicturesRequest& request, const Record
   InputCount count(inputs, progress);
   std::vector<std::string> names;  // of all inputs, where records are gone on with
   if (run.resumes) {
-    std::vector<RecordLines> earlier = read_records(output.part());
+    constexpr const char* kAnew = "without `resume` the file is written anew";
+    StoreFacts asked = *run.facts;
+    if (request.run.precision == "auto") asked.precision.clear();
+    const auto require_same = [&](const OrderedJson& record) {
+      if (record.contains("run"))  // version 0.1 did not say it
+        StoreFacts::from(record.at("run")).require_same(asked, file, kAnew);
+    };
+    std::vector<RecordLines> earlier = read_records(output.part(), require_same);
     if (!earlier.empty() && earlier.back().are_of_video) earlier.pop_back();  // it begins anew
     EarlierAnswers answers;
     for (const RecordLines& one : earlier)
@@ -53,18 +60,18 @@ int write_records(Session& session, const PicturesRequest& request, const Record
       if (!find_answer(answers, *input)) left.push_back(std::move(*input));
     }
     if (!stop_requested())
-      for (const std::string& note :
-           notes_on(answers, request.words, file, "without `resume` the file is written anew"))
+      for (const std::string& note : notes_on(answers, request.words, file, kAnew))
         console.note(note);
     output.cut(earlier.empty() ? 0 : earlier.back().end);
     progress.advance(std::ssize(names) - std::ssize(left));
     next_input = one_by_one(std::move(left));
   }
-  const bool keeps_stamps = run.can_resume && holds_lines_of_json(format) && !output.part().empty();
+  const bool says_origin = run.facts && !output.part().empty();
   const PipelineTiming timing = session.run(next_input, [&](PipelineResult& result) {
     if (result.frame == 0) count.add_video(result.video);
     auto [json, text] = run.record(result);
-    if (keeps_stamps && result.input.stamp != kNoStamp) json["file"] = result.input.stamp;
+    if (says_origin) json["run"] = run.facts->json();
+    if (says_origin && result.input.stamp != kNoStamp) json["file"] = result.input.stamp;
     progress.hide();
     if (records) records->write(json, text);
     if (result.error) {

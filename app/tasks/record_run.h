@@ -5,8 +5,10 @@
 #include "app/pipeline/pipeline.h"
 #include "app/results/json.h"
 #include "app/session/session.h"
+#include "app/store/vector_store.h"
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -18,8 +20,9 @@ struct RecordRun {
   std::string each;
   /// The record of a picture, or of its failure, and its text for people. May take the result apart.
   std::function<std::pair<OrderedJson, std::string>(PipelineResult&)> record;
-  bool can_resume = false;  ///< records of a file in jsonl say as which their input's file was read
-  bool resumes = false;     ///< behind the records that the output holds
+  /// The origin of records of a file in jsonl, which say it, and as which their input's file was read.
+  std::optional<StoreFacts> facts = {};
+  bool resumes = false;  ///< behind the records that the output holds
 };
 
 /// Runs the loaded session over the pictures that `request` names, and writes their records to its output. A

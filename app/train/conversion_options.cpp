@@ -17,8 +17,6 @@
 #include <filesystem>
 #include <iterator>
 #include <set>
-#include <string_view>
-#include <system_error>
 #include <utility>
 
 namespace hydrascope::app {

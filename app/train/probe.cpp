@@ -23,7 +23,6 @@
 #include <filesystem>
 #include <iostream>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace hydrascope::app {

@@ -24,7 +24,6 @@
 #include <array>
 #include <cstdlib>
 #include <functional>
-#include <iostream>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -101,7 +100,7 @@ void refuse_other_files(const fs::path& folder) {
       files.push_back(entry.path());
   for (const fs::path& file : files) {
     const bool is_text = file.extension() != ".safetensors";
-    refuse_to_replace(file, is_text ? FileKind::text : FileKind::weights, file.string(),
+    refuse_to_replace(file, is_text ? FileKind::companion : FileKind::weights, file.string(),
                       "`force` replaces it");
   }
 }

@@ -11,7 +11,6 @@
 #include <array>
 #include <string>
 #include <system_error>
-#include <utility>
 
 namespace hydrascope::app {
 namespace {

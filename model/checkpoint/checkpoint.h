@@ -201,7 +201,9 @@ class Checkpoint {
 /// Writes the model's tensors as `dtype` (F32, F16 or BF16) with `metadata` and a description of
 /// the model (format, schema, config, arch, attention, img_size, num_classes, created_by).
 void save_checkpoint(const std::filesystem::path& file, const model::VisionTransformerImpl& model,
-                     Dtype dtype, Metadata metadata);
+                     Dtype dtype, Metadata metadata, bool until_stopped = false);
+/// The `img_size` of such a file: "224", "224x448" (height x width).
+std::string stored_size(const model::VitConfig& config);
 
 /// The same for `model` after `source.load_into(model)`: without a `dtype`, tensors out of `source`
 /// keep their dtype and their bits.

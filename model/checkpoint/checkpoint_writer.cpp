@@ -1,4 +1,5 @@
 // Our own files: save_checkpoint and convert_checkpoint.
+#include "kernels/input_file.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/checkpoint/scalar_type.h"
 #include "model/vision_transformer.h"
@@ -57,10 +58,7 @@ void describe_model(const model::VitConfig& config, Metadata& metadata) {
   for (const auto& [key, value] : model::attention_options(config.attention))
     options += (options.empty() ? "" : ",") + key + "=" + value;
   if (!options.empty()) metadata["attention_options"] = options;
-  metadata["img_size"] =
-      config.img_height == config.img_width
-          ? std::to_string(config.img_height)
-          : std::to_string(config.img_height) + "x" + std::to_string(config.img_width);
+  metadata["img_size"] = stored_size(config);
   metadata["num_classes"] = std::to_string(config.num_classes);
   metadata.try_emplace("created_by", "hydrascope");
 }
@@ -73,12 +71,21 @@ bool has_one_dtype(const NamedTensor& tensor) {
 
 }  // namespace
 
+std::string stored_size(const model::VitConfig& config) {
+  const std::string height = std::to_string(config.img_height);
+  return config.img_height == config.img_width ? height
+                                               : height + "x" + std::to_string(config.img_width);
+}
+
 void save_checkpoint(const std::filesystem::path& file, const model::VisionTransformerImpl& model,
-                     Dtype dtype, Metadata metadata) {
+                     Dtype dtype, Metadata metadata, bool until_stopped) {
   describe_model(model.config(), metadata);
   Table table;
-  for (const auto& [name, tensor] : model::named_tensors(model)) table.add(name, tensor, dtype);
-  write_safetensors(file, table.views(), metadata);
+  for (const auto& [name, tensor] : model::named_tensors(model)) {
+    if (until_stopped) throw_if_stopped();
+    table.add(name, tensor, dtype);
+  }
+  write_safetensors(file, table.views(), metadata, until_stopped);
 }
 
 void convert_checkpoint(const std::filesystem::path& file, const Checkpoint& source,
@@ -91,6 +98,7 @@ void convert_checkpoint(const std::filesystem::path& file, const Checkpoint& sou
   Table table;
   for (const auto& [name, tensor] : model::named_tensors(model)) {
     const bool is_new = std::ranges::find(report.initialised, name) != report.initialised.end();
+    throw_if_stopped();
     const NamedTensor* origin = is_new ? nullptr : source.find(name);
     if (dtype || origin == nullptr) {
       table.add(name, tensor, usual);
@@ -100,7 +108,7 @@ void convert_checkpoint(const std::filesystem::path& file, const Checkpoint& sou
       table.add(name, tensor, Dtype::F32);
     }
   }
-  write_safetensors(file, table.views(), metadata);
+  write_safetensors(file, table.views(), metadata, /*until_stopped=*/true);
 }
 
 }  // namespace hydrascope::checkpoint

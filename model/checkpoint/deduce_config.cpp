@@ -432,6 +432,7 @@ VitConfig Checkpoint::deduce_config(const HeadOptions& head) const {
     };
     expect("arch", config.arch);
     expect("num_classes", std::to_string(config.num_classes));
+    expect("img_size", stored_size(config));
   } else {
     if (const auto architecture = model::find_architecture(arch)) {
       config = architecture->config;

@@ -84,10 +84,18 @@ Json read_config(const fs::path& folder) {
                     " is not computed here",
                 file.string(), hint);
   }
+  const auto expect = [&](const char* key, const char* what, bool is_found) {
+    if (!is_found)
+      throw Error(ErrorCode::decode_failed, "expected " + std::string(key) + what, file.string());
+  };
   for (const char* key : {"lora_alpha", "r"})
-    if (const auto at = config.find(key); at == config.end() || !at->is_number())
-      throw Error(ErrorCode::decode_failed, "expected " + std::string(key) + ", a number",
-                  file.string());
+    expect(key, ", a number", config.value(key, Json()).is_number());
+  const Json by_root = config.value("use_rslora", Json());
+  expect("use_rslora", ", true or false", by_root.is_boolean() || by_root.is_null());
+  const Json ranks = config.value("rank_pattern", Json());
+  const auto is_number = [](const Json& rank) { return rank.is_number(); };
+  expect("rank_pattern", ", an object of numbers",
+         ranks.is_null() || (ranks.is_object() && std::ranges::all_of(ranks, is_number)));
   return config;
 }
 
@@ -97,7 +105,6 @@ std::set<double> ranks_of(const Json& config, std::string_view module) {
   std::set<double> ranks{config.at("r").get<double>()};
   const Json patterns = config.value("rank_pattern", Json::object());
   for (const auto& [pattern, rank] : patterns.items()) {
-    if (!rank.is_number()) continue;
     if (pattern.find_first_of("\\^$*+?()[]{}|") != pattern.npos)
       ranks.insert(rank.get<double>());
     else if (("." + std::string(module)).ends_with("." + pattern))

@@ -124,8 +124,8 @@ class SafetensorsFile {
 /// `file` is whole or untouched, and `tensors` may point into the replaced file. Throws
 /// Error(invalid_argument) for content that `parse_safetensors` would refuse (duplicate names, a
 /// span whose size contradicts its shape, text that is not UTF-8), Error(unreadable) if it cannot
-/// write.
+/// write, and `until_stopped` Stopped between two tensors.
 void write_safetensors(const std::filesystem::path& file, std::span<const TensorView> tensors,
-                       const Metadata& metadata);
+                       const Metadata& metadata, bool until_stopped = false);
 
 }  // namespace hydrascope::checkpoint

@@ -1,4 +1,5 @@
 #include "kernels/error.h"
+#include "kernels/input_file.h"
 #include "kernels/new_file.h"
 #include "model/checkpoint/formats/safetensors.h"
 #include "model/checkpoint/formats/safetensors_header.h"
@@ -95,7 +96,7 @@ std::string written_header(std::span<const TensorView* const> order, const Metad
 }  // namespace
 
 void write_safetensors(const fs::path& file, std::span<const TensorView> tensors,
-                       const Metadata& metadata) {
+                       const Metadata& metadata, bool until_stopped) {
   if (std::max(tensors.size(), metadata.size()) >= kMaxJsonKeys) {
     refuse_write("more tensors or metadata than the format's readers take", file);
   }
@@ -120,7 +121,10 @@ void write_safetensors(const fs::path& file, std::span<const TensorView> tensors
   NewFile written(file);
   written.write(length);
   written.write(std::as_bytes(std::span(header)));
-  for (const TensorView* tensor : order) written.write(tensor->data);
+  for (const TensorView* tensor : order) {
+    if (until_stopped) throw_if_stopped();
+    written.write(tensor->data);
+  }
   written.commit(/*sync_name=*/true);
 }
 

@@ -28,6 +28,9 @@ std::int64_t step_of(std::string_view line, std::int64_t otherwise) {
 /// record up to `last_step`.
 void cut_after(const fs::path& file, std::int64_t last_step) {
   if (!fs::exists(file)) return;
+  if (!fs::is_regular_file(file))
+    throw Error(ErrorCode::invalid_argument, "expected a file, found a folder or a device",
+                file.native());
   InputFile in(file);
   if (!in) throw Error(ErrorCode::failed, "cannot be read", file.native());
   const std::string bytes = in.text();

@@ -76,10 +76,16 @@ TEST_F(OwnFileTest, TextsOfThisProgramAreReplaced) {
   report.save(svg, "`html`");
   for (const char* text :
        {"", "\n\n", "[]\n",
-        "[{\"class\":0,\"id\":\"\",\"label\":\"0\",\"images\":2,\"right\":1,\"top1\":50.0}]\n",
-        "{\"step\":1,\"epoch\":0,\"agreement\":1.0,\"minutes\":2.5}\n",
-        "{\"model_sha256\":\"abc\",\"attention\":\"softmax\"}\n"})
+        "[{\"class\":0,\"id\":\"\",\"label\":\"0\",\"images\":2,\"right\":1,\"top1\":50.0}]\n"})
     EXPECT_TRUE(is_own(text)) << text;
+  EXPECT_FALSE(is_own("{\"schema\":1}\n", FileKind::companion));
+  for (const char* text : {"{\"step\":1,\"epoch\":0,\"agreement\":1.0,\"minutes\":2.5}\n",
+                           "{\"model_sha256\":\"abc\",\"attention\":\"softmax\"}\n",
+                           "{\n  \"peft_type\": \"LORA\",\n  \"base_model_name_or_path\": \"\",\n  "
+                           "\"bias\": \"none\"}\n"}) {
+    EXPECT_TRUE(is_own(text, FileKind::companion)) << text;
+    EXPECT_FALSE(is_own(text)) << text;
+  }
 }
 
 TEST_F(OwnFileTest, TextsOfOthersAreNot) {

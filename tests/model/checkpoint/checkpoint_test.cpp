@@ -1,5 +1,6 @@
 #include "model/checkpoint/checkpoint.h"
 
+#include "kernels/input_file.h"
 #include "model/config/architectures.h"
 #include "model/vision_transformer.h"
 #include "tests/cases.h"
@@ -12,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <csignal>
 #include <cstring>
 #include <functional>
 #include <string>
@@ -166,6 +168,18 @@ TEST(CheckpointTest, LayersThatJoinShareOrLeaveOtherwiseAreSavedAsTheyAre) {
   }
 }
 
+TEST(CheckpointTest, AStopEndsTheMakingOfAModel) {
+  const testing::TemporaryFolder folder;
+  const VisionTransformer model(small());
+  g_stop_signal = SIGTERM;
+  EXPECT_THROW(VisionTransformer{small()}, Stopped);
+  const fs::path file = folder.path() / "a.safetensors";
+  EXPECT_THROW(save_checkpoint(file, *model, Dtype::F32, {}, /*until_stopped=*/true), Stopped);
+  EXPECT_TRUE(fs::is_empty(folder.path()));
+  save_checkpoint(file, *model, Dtype::F32, {});  // the state of a run that was stopped
+  g_stop_signal = 0;
+}
+
 TEST(CheckpointTest, NonsenseUnderOwnKeysIsRefused) {
   const testing::TemporaryFolder folder;
   const Contents contents{VisionTransformer(small())};
@@ -206,6 +220,7 @@ TEST(CheckpointTest, NonsenseUnderOwnKeysIsRefused) {
   EXPECT_EQ(beside_config("arch", small().arch).depth, small().depth);
   EXPECT_ERROR(beside_config("arch", "junk"), unsupported_format, "arch: expected", "junk");
   EXPECT_ERROR(beside_config("num_classes", "77"), unsupported_format, "num_classes: expected");
+  EXPECT_ERROR(beside_config("img_size", "32x48"), unsupported_format, "img_size: expected \"32\"");
   EXPECT_ERROR(beside_config("attention", "hydra"), unsupported_format, "attention: says");
   // Under the same words other programs may mean other things.
   EXPECT_FALSE(Checkpoint::open(contents.write(folder.path() / "b.safetensors",

@@ -213,6 +213,10 @@ TEST_F(LowRankTest, AnAdapterThatIsNotUnderstoodIsRefused) {
                  unsupported_format, "init_lora_weights", start,
                  "path_initial_model_for_weight_conversion");
   EXPECT_ERROR(open(R"({"peft_type": "LORA"})"), decode_failed, "lora_alpha");
+  for (const char* ranks : {"[2]", "4", "\"qkv\"", R"({"qkv": "2"})", R"({"qkv": 2, "fc1": null})"})
+    EXPECT_ERROR(open_with(R"("rank_pattern": )" + std::string(ranks)), decode_failed,
+                 "expected rank_pattern, an object of numbers");
+  EXPECT_ERROR(open_with(R"("use_rslora": "no")"), decode_failed, "expected use_rslora");
   // An adapter of a deeper model.
   VisionTransformer deeper = random_model(testing::small_vit({.depth = 5}, "softmax"));
   std::vector<ParameterGroup> groups = parameter_groups(*deeper, {});

@@ -312,8 +312,8 @@ TEST_F(ConversionTest, ASignalWithinALookEndsItAndTheNextRunBeginsWithIt) {
     EXPECT_EQ(read_bytes(folder_.path() / "parts" / file),
               read_bytes(folder_.path() / "whole" / file))
         << file;
-  g_stop_signal = SIGTERM;
   VisionTransformer none = student("hydra:last2");
+  g_stop_signal = SIGTERM;
   EXPECT_THROW(conversion(none, "none", chosen), Stopped);
   g_stop_signal = 0;
 }

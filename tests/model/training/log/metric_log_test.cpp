@@ -81,6 +81,8 @@ TEST(MetricLogTest, NamesAFolderThatIsAFile) {
   const TemporaryFolder folder;
   const auto file = folder.write("file", "");
   EXPECT_ERROR(MetricLog(file), failed, "file");
+  std::filesystem::create_symlink("/dev/zero", folder.path() / kFile);
+  EXPECT_ERROR(MetricLog(folder.path()), invalid_argument, kFile, "found a folder or a device");
 }
 
 }  // namespace metric_log_test
