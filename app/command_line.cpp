@@ -41,8 +41,9 @@ const CommandSpec& command_named(const std::string& word, const std::string& sub
     names.insert(names.end(), command.aliases.begin(), command.aliases.end());
   }
   const std::string near = nearest(word, names);
-  std::string hint =
-      near.empty() ? "`hydrascope help` lists the commands" : "did you mean " + near + "?";
+  std::string hint = instead_of(word);
+  if (hint.empty())
+    hint = near.empty() ? "`hydrascope help` lists the commands" : "did you mean " + near + "?";
   if (word.starts_with('-')) hint = "the command comes first: hydrascope classify " + word + " ...";
   throw UsageError("unknown command '" + word + "'", subject, hint);
 }

@@ -55,7 +55,7 @@ void check_choice(const Option& option, const std::string& word, const std::stri
   const std::string near = nearest(word, option.choices);
   throw UsageError(
       "expected " + join_words(option.choices, ", ", " or ") + ", found '" + word + "'", subject,
-      near.empty() ? "" : "did you mean " + near + "?");
+      near.empty() ? instead_of("--" + option.name + " " + word) : "did you mean " + near + "?");
 }
 
 std::string to_flag(const std::string& word, const std::string& subject) {

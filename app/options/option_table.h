@@ -70,6 +70,11 @@ std::vector<std::string> split_values(const Option& option, std::string_view wor
 std::vector<std::string> check_values(const Option& option, std::vector<std::string> words,
                                       const std::string& subject);
 
+/// The hint for words of earlier versions, "inspect", "--strict", "--views tiles", "--set patience"; "" for others.
+std::string instead_of(const std::string& words, const std::string& command = "");
+/// Commands that have a setting of that key or name, whatever its section (specs/tables.cpp, which lists the commands).
+std::vector<std::string> commands_with_setting(std::string_view key);
+
 /// The settings of a configuration file, in its order (options_config.cpp).
 std::vector<Setting> read_config(const CommandSpec& command, const std::string& file);
 

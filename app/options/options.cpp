@@ -49,6 +49,10 @@ bool looks_like_option(std::string_view word) {
   if (const Option* row = find_key(command, name))
     throw UsageError("unknown option --" + std::string(name), command.name,
                      "`set` " + row->key + "=VALUE");
+  const bool is_short = written.starts_with('-') && !written.starts_with("--");
+  const std::string word = is_short ? written.substr(0, 2) : "--" + std::string(name);
+  if (const std::string hint = instead_of(word, command.name); !hint.empty())
+    throw UsageError("unknown option " + written, command.name, hint);
   const std::string near = nearest(with_dashes(name), option_spellings(command));
   const std::string list = "hydrascope help " + command.name + " lists the options";
   const bool may_be_name = !written.starts_with("--");
@@ -256,6 +260,10 @@ void ParsedOptions::add_key(const std::string& word, Source source) {
   for (const auto& [name, entry] : entries_) rows.push_back(&entry.option);
   const Option* const row = find_key(rows, key);
   if (row == nullptr) {
+    if (const auto others = commands_with_setting(key); !others.empty())
+      throw UsageError(key + " is a setting of " + join_words(others, ", ", " and "),
+                       "`set` " + word);
+    const std::string hint = instead_of("--set " + key.substr(key.rfind('.') + 1));
     std::vector<std::string> keys;
     for (const Option* each : rows) {
       if (each->key.empty()) continue;
@@ -264,8 +272,9 @@ void ParsedOptions::add_key(const std::string& word, Source source) {
     }
     const std::string near = nearest(key, keys);
     throw UsageError("no such setting", "`set` " + word,
-                     near.empty() ? "`hydrascope models info set` lists settings"
-                                  : "did you mean " + near + "?");
+                     !hint.empty()  ? hint
+                     : near.empty() ? "`hydrascope models info set` lists settings"
+                                    : "did you mean " + near + "?");
   }
   if (equals == word.size()) throw UsageError("expected KEY=VALUE", "`set` " + word);
   const std::string origin = key == row->name ? option_named(key) : "`set` " + key;
