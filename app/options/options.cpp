@@ -238,7 +238,8 @@ void check_subcommand(const CommandSpec& command, const ParsedOptions& options,
   if (std::ranges::find(names, name) == names.end()) {
     const std::string near = nearest(name, names);
     throw UsageError("expected " + join_words(names, ", ", " or ") + ", found '" + name + "'",
-                     command.name, near.empty() ? "" : "did you mean " + near + "?");
+                     command.name,
+                     near.empty() ? instead_of(name, command.name) : "did you mean " + near + "?");
   }
   check_positionals(subcommand_spec(command, name), std::span(positionals).subspan(1));
   for (const auto& [key, entry] : options.entries()) {
