@@ -13,15 +13,18 @@
 #include "app/run/usage_error.h"
 #include "app/specs/requests.h"
 #include "kernels/limits.h"
+#include "model/image/picture_formats.h"
 
 #include <algorithm>
 #include <csignal>
 #include <exception>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <new>
 #include <system_error>
+#include <unistd.h>
 #include <utility>
 
 namespace hydrascope::app {
@@ -84,7 +87,7 @@ bool names_pictures(const std::string& word) {
   if (word.starts_with('-') || find_command(word) != nullptr) return false;
   std::error_code ignored;
   return word.find_first_of("*?[") != std::string::npos || has_image_extension(word) ||
-         has_video_extension(word) || std::filesystem::exists(word, ignored);
+         image::is_named_as_video(word) || std::filesystem::exists(word, ignored);
 }
 
 int report(const Error& error, bool verbose) {
@@ -147,7 +150,13 @@ std::variant<int, AskedCommand> answer_or_parse(std::span<const std::string> wor
 }
 
 int guarded(std::span<const std::string> words, const std::function<int()>& run) {
-  fill_closed_streams();
+  // The first file that is opened would get the number of a stream that is closed, the lowest one, and what is
+  // meant for the screen. An error that nobody hears is no error, but writing results that nobody gets has to fail.
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(stream, F_GETFD) != -1) continue;
+    const int mode = stream == STDERR_FILENO ? O_WRONLY : O_RDONLY;
+    if (::open("/dev/null", mode) < 0) static_cast<void>(::open("/", O_RDONLY));
+  }
   // A file that reaches the limit on sizes of files then fails like one on a full disk; the signal
   // would end the process without a word.
   std::signal(SIGXFSZ, SIG_IGN);

@@ -68,10 +68,6 @@ std::string to_flag(const std::string& word, const std::string& subject) {
 
 }  // namespace
 
-bool OptionMatch::stands_alone() const {
-  return option->kind == ValueKind::flag || (alias != nullptr && !alias->implied.empty());
-}
-
 std::string with_dashes(std::string_view name) {
   std::string result(name);
   std::ranges::replace(result, '_', '-');
@@ -113,12 +109,6 @@ const Option* find_key(const CommandSpec& command, std::string_view key) {
 const Option* find_option(const CommandSpec& command, const Field& field) {
   const auto found = std::ranges::find(command.options, field, &Option::field);
   return found == command.options.end() ? nullptr : &*found;
-}
-
-OptionMatch find_short_option(const CommandSpec& command, char name) {
-  if (name == '\0') return {};
-  const auto found = std::ranges::find(command.options, name, &Option::short_name);
-  return found == command.options.end() ? OptionMatch{} : OptionMatch{&*found, nullptr};
 }
 
 std::vector<std::string> subcommand_names(const CommandSpec& command) {
@@ -170,10 +160,6 @@ std::vector<std::string> option_spellings(const CommandSpec& command) {
 
 std::string_view brief(const Option& option) {
   return std::string_view(option.help).substr(0, option.help.find("; "));
-}
-
-bool holds_several(const Option& option) {
-  return option.values > 1 || option.comma_list || option.repeatable;
 }
 
 std::vector<std::string> split_values(const Option& option, std::string_view word) {

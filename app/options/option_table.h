@@ -18,8 +18,10 @@ struct OptionMatch {
   const OptionAlias* alias = nullptr;
 
   explicit operator bool() const { return option != nullptr; }
-  /// Stands alone on the command line: a flag, or an alias with an implied value.
-  [[nodiscard]] bool stands_alone() const;
+  /// The value that the spelling stands for; "" where it takes one.
+  [[nodiscard]] std::string_view implied() const {
+    return alias == nullptr ? std::string_view() : alias->implied;
+  }
 };
 
 /// One option set once, its words checked.
@@ -40,7 +42,6 @@ const Option* find_key(const std::vector<const Option*>& rows, std::string_view 
 const Option* find_key(const CommandSpec& command, std::string_view key);
 /// The option that fills `field`; nullptr where there is none.
 const Option* find_option(const CommandSpec& command, const Field& field);
-OptionMatch find_short_option(const CommandSpec& command, char name);
 
 /// {"list", "info"}.
 std::vector<std::string> subcommand_names(const CommandSpec& command);
@@ -57,9 +58,6 @@ std::vector<std::string> option_spellings(const CommandSpec& command);
 
 /// The help up to its first "; ".
 std::string_view brief(const Option& option);
-
-/// True if the option may hold several values.
-bool holds_several(const Option& option);
 
 /// One word of the command line -> values: split at commas (blanks around them dropped) where the
 /// option declares a list.

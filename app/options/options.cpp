@@ -100,13 +100,11 @@ class Rewriter {
     if (!match) throw_unknown(command_, written, name);
 
     if (equals < word.size()) {
-      if (match.alias != nullptr && !match.alias->implied.empty()) {
-        throw UsageError(
-            written + " takes no value", written,
-            "it stands for " + option_named(match.option->name) + " " + match.alias->implied);
-      }
+      if (const std::string implied(match.implied()); !implied.empty())
+        throw UsageError(written + " takes no value", written,
+                         "it stands for " + option_named(match.option->name) + " " + implied);
       emit(name, word.substr(equals + 1));
-    } else if (match.stands_alone()) {
+    } else if (match.option->kind == ValueKind::flag || !match.implied().empty()) {
       options_.push_back("--" + name);
     } else {
       emit(name, take_value(*match.option, written));
@@ -123,21 +121,22 @@ class Rewriter {
     }
     for (std::size_t i = 1; i < word.size(); ++i) {
       const std::string written = std::string("-") + word[i];
-      const OptionMatch match = find_short_option(command_, word[i]);
-      if (!match) throw_unknown(command_, i == 1 ? word : written + " in " + word, name);
+      const auto found = std::ranges::find(command_.options, word[i], &Option::short_name);
+      if (word[i] == '\0' || found == command_.options.end())
+        throw_unknown(command_, i == 1 ? word : written + " in " + word, name);
 
       std::string rest = word.substr(i + 1);
       const bool joined = rest.starts_with('=');
-      if (match.stands_alone() && !joined) {
-        options_.push_back("--" + match.option->name);
+      if (found->kind == ValueKind::flag && !joined) {
+        options_.push_back("--" + found->name);
         continue;
       }
       if (rest.empty()) {
-        rest = take_value(*match.option, written);
+        rest = take_value(*found, written);
       } else if (joined) {
         rest.erase(0, 1);
       }
-      emit(match.option->name, rest);
+      emit(found->name, rest);
       return;
     }
   }
@@ -388,8 +387,6 @@ const GivenOption& ParsedOptions::named(std::string_view name) const {
   }
   return found->second;
 }
-
-bool GivenOption::holds_one() const { return !holds_several(option); }
 
 bool GivenOption::flag() const {
   if (option.kind != ValueKind::flag)

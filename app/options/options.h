@@ -110,6 +110,8 @@ struct Option {
   Field field = {};          ///< what it fills in a request
   /// Fills the field of the request at that address; empty where the request's own function does.
   std::function<void(void*, const GivenOption&)> fill = {};
+
+  [[nodiscard]] bool may_hold_several() const { return values > 1 || comma_list || repeatable; }
 };
 
 /// A word that the first positional of a command may be: `models list`.
@@ -167,7 +169,7 @@ struct GivenOption {
 
   /// True when the user gave it, by flag or config file.
   [[nodiscard]] bool given() const { return source != Source::default_value; }
-  [[nodiscard]] bool holds_one() const;
+  [[nodiscard]] bool holds_one() const { return !option.may_hold_several(); }
   /// Whether it holds one value, which is `word`.
   [[nodiscard]] bool is(std::string_view word) const { return holds_one() && text() == word; }
   /// Error(internal) for an option that is no flag.

@@ -1,5 +1,6 @@
 #include "app/pipeline/pipeline.h"
 
+#include "app/options/requests.h"
 #include "app/pipeline/batch_groups.h"
 #include "app/pipeline/picture_job.h"
 #include "app/pipeline/predictions.h"
@@ -24,6 +25,17 @@
 #include <vector>
 
 namespace hydrascope::app {
+
+PipelineTiming& PipelineTiming::operator+=(const PipelineTiming& other) {
+  images += other.images;
+  for (double PipelineTiming::*member :
+       {&PipelineTiming::seconds, &PipelineTiming::decode_core_seconds,
+        &PipelineTiming::transform_core_seconds, &PipelineTiming::model_seconds,
+        &PipelineTiming::wait_seconds})
+    this->*member += other.*member;
+  return *this;
+}
+
 namespace {
 
 using Item = PipelineItem;
@@ -277,10 +289,15 @@ class Pipeline {
     drop_unwanted(items);
     if (items.empty()) return;
     const image::Size size = items.front().result.model_size;
-    if (options_.trained_size && options_.notice && !is_size_remarked_) {
-      const std::string remark = options_.trained_size->remark(size);
-      is_size_remarked_ = !remark.empty();
-      if (is_size_remarked_) options_.notice("note: " + remark);
+    const auto& trained = options_.trained_size;
+    constexpr double kFar = 2.5;  // times the edge
+    const auto area = [](const image::Size& s) { return static_cast<double>(s.height * s.width); };
+    if (trained && options_.notice && !is_size_remarked_ &&
+        area(size) > kFar * kFar * area(trained->size)) {
+      is_size_remarked_ = true;
+      options_.notice("note: " + trained->model + " was trained at " + size_text(trained->size) +
+                      " (HxW); answers at " + size_text(size) + " are less accurate" +
+                      trained->advice);
     }
     std::vector<at::Tensor> images;
     for (const Item& item : items) images.push_back(item.result.tensor);

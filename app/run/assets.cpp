@@ -189,8 +189,6 @@ std::vector<std::string> bundled_images() {
   return files;
 }
 
-fs::path bundled_font() { return assets_folder() / "fonts" / "DejaVuSans-subset.ttf"; }
-
 std::optional<fs::path> bundled_labels(std::string_view name) {
   return bundled_file("labels", name, ".txt");
 }

@@ -27,8 +27,6 @@ std::optional<std::filesystem::path> named_model(std::string_view name);
 std::vector<std::string> bundled_models();
 /// The photographs that come along, sorted.
 std::vector<std::string> bundled_images();
-/// The font of captions.
-std::filesystem::path bundled_font();
 /// assets/labels/NAME.txt when there is such a file.
 std::optional<std::filesystem::path> bundled_labels(std::string_view name);
 

@@ -17,6 +17,7 @@
 #include <exception>
 #include <iostream>
 #include <iterator>
+#include <sstream>
 #include <utility>
 
 namespace hydrascope::app {
@@ -235,15 +236,18 @@ void Session::look_closer(PipelineResult& result) {
 }
 
 void Session::describe(const PipelineTiming& timing) const {
-  console_.detail(timing.describe(model_threads(run_), pipeline_.workers));
-}
-
-Session& Session::session_of(const PipelineResult& result) {
-  return second_ && result.seer.is_of_small ? *second_ : *this;
+  if (!console_.verbose) return;
+  std::ostringstream text;
+  text << "timing: images=" << timing.images << " seconds=" << timing.seconds
+       << " decode_core_seconds=" << timing.decode_core_seconds
+       << " transform_core_seconds=" << timing.transform_core_seconds
+       << " model_seconds=" << timing.model_seconds << " wait_seconds=" << timing.wait_seconds
+       << " threads=" << model_threads(run_) << " workers=" << pipeline_.workers;
+  console_.detail(text.str());
 }
 
 ClassifyRecord Session::record(const PipelineResult& result, std::int64_t topk) {
-  if (Session& other = session_of(result); &other != this) return other.record(result, topk);
+  if (second_ && result.seer.is_of_small) return second_->record(result, topk);
   ClassifyRecord record;
   static_cast<InputRecord&>(record) = facts_;
   add_result(record, result, labels());
@@ -263,7 +267,7 @@ Answer Session::answer(const PipelineResult& result, const Question& asked,
                        std::span<const MapChoice> maps, std::span<const std::int64_t> classes,
                        const model::explain::BeforeStep& before_step) {
   Answer answer;
-  Session& seer = session_of(result);
+  Session& seer = second_ && result.seer.is_of_small ? *second_ : *this;
   answer.record = seer.record(result, asked.topk);
   if (result.error) return answer;
   try {

@@ -217,9 +217,6 @@ Processors processors(const fs::path& root) {
   return found;
 }
 
-int available_processors() { return processors().usable(); }
-int available_cores() { return processors().usable_cores(); }
-
 std::optional<MemoryLimit> memory_limit(const fs::path& root) {
   std::optional<MemoryLimit> narrowest;
   for_each_group(root, "memory", [&](const fs::path& group, bool is_unified) {

@@ -34,10 +34,6 @@ struct Processors {
 
 /// `root` stands for / in the names of the files that are read, for tests.
 Processors processors(const std::filesystem::path& root = "/");
-/// processors().usable().
-int available_processors();
-/// processors().usable_cores().
-int available_cores();
 
 /// Bytes that this process's cgroups let it have at most, and the bytes they hold now without pages
 /// that only repeat files.

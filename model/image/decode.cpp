@@ -43,7 +43,7 @@ void check_header(const Header& header, const DecodeOptions& options) {
     throw Error(ErrorCode::unsupported_format, "the content is no picture in a known format", {},
                 readable_formats() + " are read; the name of the file plays no part");
   }
-  const auto format = std::ranges::find(picture_formats(), header.format, &PictureFormat::name);
+  const auto format = std::ranges::find(picture_formats, header.format, &PictureFormat::name);
   if (format->decoders == Decoders::none) refuse(*format);
   if (header.width <= 0 || header.height <= 0) {
     throw Error(ErrorCode::decode_failed, "the " + header.format +

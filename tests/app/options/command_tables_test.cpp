@@ -284,9 +284,8 @@ TEST(CommandTables, OneWordForOneThing) {
     EXPECT_EQ(option_of(command, "method"), "method") << command;
   // -m is the model everywhere.
   for (const CommandSpec& command : command_specs()) {
-    if (const OptionMatch match = find_short_option(command, 'm')) {
-      EXPECT_EQ(match.option->name, "model") << command.name;
-    }
+    for (const Option& option : command.options)
+      EXPECT_EQ(option.short_name == 'm', option.name == "model") << command.name;
   }
   for (const char* command : {"convert", "train"}) {
     EXPECT_EQ(find_option(*find_command(command), "held-out").option->placeholder, "N|SHARE")
