@@ -263,8 +263,8 @@ std::vector<Option> views_options();
 std::vector<Option> one_view_options();
 std::vector<Option> runtime_options();
 std::vector<Option> memory_options(const std::string& group);  // memory, memory-opt
-std::vector<Option> output_options();                          // of a report
-std::vector<Option> record_output_options();  // of a stream of records, which is no page
+/// Without `formats` those of a report.
+std::vector<Option> output_options(std::vector<std::string> formats = {});
 std::vector<Option> label_options();
 std::vector<Option> general_options();
 /// -h and --help alone, of commands that print fixed text.

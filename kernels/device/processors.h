@@ -3,6 +3,8 @@
 
 #include "kernels/limits.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -29,7 +31,9 @@ struct Processors {
   [[nodiscard]] std::string describe() const;
 
  private:
-  [[nodiscard]] int limited(int count) const noexcept;
+  [[nodiscard]] int limited(int count) const noexcept {
+    return !quota || *quota >= count ? count : std::max(1, static_cast<int>(std::ceil(*quota)));
+  }
 };
 
 /// `root` stands for / in the names of the files that are read, for tests.

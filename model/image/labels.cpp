@@ -136,10 +136,16 @@ void Labels::add(Label label, const std::string& subject) {
                   subject);
     }
   }
-  add_name(label.names, index);
+  const auto add_name = [&](std::string_view name) {
+    std::string key = lookup_key(name);
+    if (key.empty()) return;
+    std::vector<std::int64_t>& indices = indices_of_name_[std::move(key)];
+    if (indices.empty() || indices.back() != index) indices.push_back(index);
+  };
+  add_name(label.names);
   for (std::string_view rest = label.names; !rest.empty();) {
     const std::size_t comma = std::min(rest.find(','), rest.size());
-    add_name(rest.substr(0, comma), index);
+    add_name(rest.substr(0, comma));
     rest.remove_prefix(std::min(comma + 1, rest.size()));
   }
   labels_.push_back(std::move(label));
@@ -150,13 +156,6 @@ void Labels::part_short_names() {
   for (const Label& label : labels_) ++counts[label.short_name];
   for (Label& label : labels_)
     if (label.id.empty() && counts.at(label.short_name) > 1) label.short_name = label.names;
-}
-
-void Labels::add_name(std::string_view name, std::int64_t index) {
-  std::string key = lookup_key(name);
-  if (key.empty()) return;
-  std::vector<std::int64_t>& indices = indices_of_name_[std::move(key)];
-  if (indices.empty() || indices.back() != index) indices.push_back(index);
 }
 
 const Label& Labels::at(std::int64_t index) const {
