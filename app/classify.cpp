@@ -23,14 +23,6 @@
 namespace hydrascope::app {
 namespace {
 
-void check_resumable(const ClassifyRequest& request) {
-  const auto& [file, format] = request.output;
-  if (is_stream(file) || !holds_lines_of_json(format))
-    throw UsageError("needs the records of a file in jsonl", "`resume`", "`output` FILE.jsonl");
-  if (!request.save_logits.empty() || !request.save_input.empty())
-    throw UsageError("arrays begin anew", "`resume` beside `save_logits` or `save_input`");
-}
-
 ClassifyRequest classify_request(const ParsedOptions& options) {
   ClassifyRequest request{pictures_request(options, AutoExif::upright,
                                            {&ClassifyRequest::save_input, &VoteRequest::store,
@@ -41,7 +33,11 @@ ClassifyRequest classify_request(const ParsedOptions& options) {
         {&ClassifyRequest::save_input, request.save_input}})
     if (!file.empty()) check_output_file(file, options[field].origin, FileKind::array);
   check_frames(request, request.video_average);
-  if (request.resume) check_resumable(request);
+  if (request.resume &&
+      (is_stream(request.output.file) || !holds_lines_of_json(request.output.format)))
+    throw UsageError("needs the records of a file in jsonl", "`resume`", "`output` FILE.jsonl");
+  if (request.resume && !(request.save_logits.empty() && request.save_input.empty()))
+    throw UsageError("arrays begin anew", "`resume` beside `save_logits` or `save_input`");
   request.vote = vote_request(options, request);
   return request;
 }

@@ -30,12 +30,6 @@
 namespace hydrascope::app {
 namespace {
 
-int print_version() {
-  std::cout << "hydrascope " << kVersion << " (" << kCommit << ", " << kBuildType << ", "
-            << kCompiler << ")\n";
-  return kExitOk;
-}
-
 const CommandSpec& command_named(const std::string& word, const std::string& subject) {
   if (const CommandSpec* command = find_command(word)) return *command;
   std::vector<std::string> names;
@@ -144,7 +138,11 @@ std::variant<int, AskedCommand> answer_or_parse(std::span<const std::string> wor
     return kExitOk;
   }
   if (command.name == "help") return print_help(options);
-  if (command.name == "version") return print_version();
+  if (command.name == "version") {
+    std::cout << "hydrascope " << kVersion << " (" << kCommit << ", " << kBuildType << ", "
+              << kCompiler << ")\n";
+    return kExitOk;
+  }
   if (command.name == "completion") return print_completion(options);
   return AskedCommand{&command, std::move(options)};
 }

@@ -14,15 +14,11 @@
 namespace hydrascope::app {
 namespace {
 
-/// from_chars takes no '+', users write it; "+-1" stays an error.
-std::string_view without_plus(std::string_view word) {
-  if (word.size() > 1 && word[0] == '+' && word[1] != '-') word.remove_prefix(1);
-  return word;
-}
-
 template <typename Number>
 Number to_arithmetic(std::string_view word, std::string_view subject, std::string_view expected) {
-  const std::string_view digits = without_plus(word);
+  // from_chars takes no '+', users write it; "+-1" stays an error.
+  const bool has_plus = word.size() > 1 && word[0] == '+' && word[1] != '-';
+  const std::string_view digits = word.substr(has_plus ? 1 : 0);
   Number value{};
   const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   const bool whole = end == digits.data() + digits.size() && !digits.empty();

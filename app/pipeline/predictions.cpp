@@ -94,18 +94,17 @@ void add_result(InputRecord& record, const PipelineResult& result, const image::
 
 namespace {
 
-/// The place of a class on the picture; nothing without closer looks, or where all of it was the look.
-std::optional<Box> box_of_class(const PipelineResult& result, const ClassScores::Score& score) {
-  return result.closer ? result.closer->found_in.at(score.look) : std::nullopt;
-}
-
 Prediction prediction(std::int64_t rank, std::int64_t index, const PipelineResult& result,
                       const image::Labels& labels) {
   const ClassScores::Score& score = result.scores.classes().at(static_cast<std::size_t>(index));
   const image::Label& label = labels.at(index);
-  return {
-      static_cast<int>(rank),     index, label.id, label.short_name, score.probability, score.logit,
-      box_of_class(result, score)};
+  return {static_cast<int>(rank),
+          index,
+          label.id,
+          label.short_name,
+          score.probability,
+          score.logit,
+          result.closer ? result.closer->found_in.at(score.look) : std::nullopt};
 }
 
 }  // namespace

@@ -35,16 +35,6 @@ ModelSource open_as(const ModelRequest& request,
   }
 }
 
-InputRecord facts_of_run(const model::Classifier& classifier) {
-  InputRecord run;
-  run.attention = model::to_text(classifier.config().attention);
-  run.attention_options = computed_options(classifier.config());
-  run.approximations = classifier.approximations();
-  run.device = classifier.options().device.str();
-  run.precision = classifier.options().precision.name();
-  return run;
-}
-
 std::vector<float> numbers_of(const at::Tensor& values) {
   const at::Tensor row = values.contiguous();
   const std::span<const float> numbers = values_of(row);
@@ -169,7 +159,12 @@ void Session::load(const TracedFor& explained, std::vector<std::int64_t> trace_l
   classifier_.emplace(make_classifier(run_, *source_, transform(), console_,
                                       std::move(trace_layers), explained_.embeddings, exits_));
   if (explains) explainer_.emplace(run_.seed, *source_, explained_, classifier_->options());
-  facts_ = facts_of_run(*classifier_);
+  facts_ = {};
+  facts_.attention = model::to_text(classifier_->config().attention);
+  facts_.attention_options = computed_options(classifier_->config());
+  facts_.approximations = classifier_->approximations();
+  facts_.device = classifier_->options().device.str();
+  facts_.precision = classifier_->options().precision.name();
   if (!second_) return;
   facts_.look_model = look_model();
   pipeline_.keep_picture = pipeline_.keep_picture || explained.embeddings;

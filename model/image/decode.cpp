@@ -59,13 +59,6 @@ void check_header(const Header& header, const DecodeOptions& options) {
   }
 }
 
-/// The part of the stored picture that somebody needs: all of it if it is turned afterwards.
-PixelBox needed_of(const Header& header, const DecodeOptions& options, const NeededPixels& needed) {
-  const bool turns = options.apply_exif && header.orientation != 1;
-  if (!needed || turns) return {0, 0, header.height, header.width};
-  return needed(header.height, header.width);
-}
-
 Picture decode_as_stored(const Encoded& encoded, const Header& header, const DecodeOptions& options,
                          const NeededPixels& needed) {
   const Colour& background = options.background;
@@ -75,8 +68,13 @@ Picture decode_as_stored(const Encoded& encoded, const Header& header, const Dec
   if (header.format == "pnm") return decode_pnm(encoded);
   if (header.format == "psd") return decode_psd(encoded, header, background);
   if (header.format == "tiff") return decode_tiff(encoded, background);
-  if (header.format == "jpeg" && has_libjpeg())
-    return decode_with_libjpeg(encoded, header, needed_of(header, options, needed));
+  if (header.format == "jpeg" && has_libjpeg()) {
+    // All of a picture that is turned afterwards is needed.
+    const bool is_whole = !needed || (options.apply_exif && header.orientation != 1);
+    return decode_with_libjpeg(encoded, header,
+                               is_whole ? PixelBox{0, 0, header.height, header.width}
+                                        : needed(header.height, header.width));
+  }
   if (std::cmp_greater(encoded.bytes.size(), std::numeric_limits<int>::max())) {
     throw Error(ErrorCode::too_large, "the file is larger than 2 GiB");
   }

@@ -37,16 +37,12 @@ bool is_synset(std::string_view word) {
                      [](unsigned char digit) { return std::isdigit(digit) != 0; });
 }
 
-std::string_view first_of_list(std::string_view names) {
-  return trim(names.substr(0, names.find(',')));
-}
-
 Label parse_line(std::string_view line) {
   const std::string_view word = line.substr(0, line.find_first_of(kBlank));
   const std::string_view id = is_synset(word) ? word : std::string_view{};
   std::string_view names = trim(line.substr(id.size()));
   if (names.empty()) names = id;
-  std::string_view short_name = first_of_list(names);
+  std::string_view short_name = trim(names.substr(0, names.find(',')));
   if (short_name.empty()) short_name = names;
   return {std::string(id), std::string(names), std::string(short_name)};
 }
