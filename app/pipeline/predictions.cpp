@@ -1,7 +1,5 @@
 #include "app/pipeline/predictions.h"
 
-#include "app/run/console.h"
-
 #include <ATen/TensorOperators.h>
 
 #include <algorithm>
@@ -56,40 +54,6 @@ void finish_result(PipelineResult& result) {
   } else {
     result.scores = ClassScores(values_of(result.logits));
   }
-}
-
-void add_result(InputRecord& record, const PipelineResult& result, const image::Labels& labels) {
-  record.input = result.input.given;
-  record.frame = result.frame;
-  record.time = result.time;
-  record.error = result.error;
-  record.message = spelled(result.message);
-  record.width = result.picture.width;
-  record.height = result.picture.height;
-  record.model_size = {result.model_size.height, result.model_size.width};
-  if (result.seer.is_of_small) {
-    record.views = image::Views::whole;
-    if (!result.error) record.seen = box_of(result.plan, result.picture);
-  }
-  record.note = result.note;
-  record.seconds = result.seconds;
-  if (!result.closer) {
-    record.batch_size = result.batch_size;
-    return;
-  }
-  record.views = image::Views::look;
-  const auto found = [&](const CloserLooks::Place& place) {
-    const image::Label& label = labels.at(place.index);
-    return Prediction{.index = place.index,
-                      .id = label.id,
-                      .label = label.short_name,
-                      .prob = place.probability,
-                      .box = place.box};
-  };
-  for (const CloserLooks::Place& look : result.closer->looks)
-    record.looks.push_back({found(look), look.weight});
-  if (result.closer->thing) record.thing = found(*result.closer->thing);
-  record.num_views = 1 + std::ssize(record.looks);
 }
 
 namespace {

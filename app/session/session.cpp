@@ -243,13 +243,44 @@ void Session::describe(const PipelineTiming& timing) const {
 
 ClassifyRecord Session::record(const PipelineResult& result, std::int64_t topk) {
   if (second_ && result.seer.is_of_small) return second_->record(result, topk);
+  const image::Labels& names = labels();
   ClassifyRecord record;
   static_cast<InputRecord&>(record) = facts_;
-  add_result(record, result, labels());
+  record.input = result.input.given;
+  record.frame = result.frame;
+  record.time = result.time;
+  record.error = result.error;
+  record.message = spelled(result.message);
+  record.width = result.picture.width;
+  record.height = result.picture.height;
+  record.model_size = {result.model_size.height, result.model_size.width};
+  if (result.seer.is_of_small) {
+    record.views = image::Views::whole;
+    if (!result.error) record.seen = box_of(result.plan, result.picture);
+  }
+  record.note = result.note;
+  record.seconds = result.seconds;
+  const auto found = [&](const CloserLooks::Place& place) {
+    const image::Label& label = names.at(place.index);
+    return Prediction{.index = place.index,
+                      .id = label.id,
+                      .label = label.short_name,
+                      .prob = place.probability,
+                      .box = place.box};
+  };
+  if (result.closer) {
+    record.views = image::Views::look;
+    for (const CloserLooks::Place& look : result.closer->looks)
+      record.looks.push_back({found(look), look.weight});
+    if (result.closer->thing) record.thing = found(*result.closer->thing);
+    record.num_views = 1 + std::ssize(record.looks);
+  } else {
+    record.batch_size = result.batch_size;
+  }
   if (result.error) return record;
   record.tokens = engine().num_tokens(result.model_size.height, result.model_size.width);
   if (!result.closer) record.exit_layer = result.exit.layer;
-  record.top = top_classes(result, topk, labels());
+  record.top = top_classes(result, topk, names);
   std::erase_if(record.top,
                 [&](const Prediction& one) { return one.logit < source_->least_logit; });
   // A GPU's plan chooses some of them in its first batch.

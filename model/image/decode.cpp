@@ -68,7 +68,7 @@ Picture decode_as_stored(const Encoded& encoded, const Header& header, const Dec
   if (header.format == "pnm") return decode_pnm(encoded);
   if (header.format == "psd") return decode_psd(encoded, header, background);
   if (header.format == "tiff") return decode_tiff(encoded, background);
-  if (header.format == "jpeg" && has_libjpeg()) {
+  if (header.format == "jpeg" && has_libjpeg) {
     // All of a picture that is turned afterwards is needed.
     const bool is_whole = !needed || (options.apply_exif && header.orientation != 1);
     return decode_with_libjpeg(encoded, header,
@@ -234,6 +234,6 @@ std::string decoder_name() {
   return opencv.empty() ? stb_name() + (why_not.empty() ? "" : " (" + why_not + ")") : opencv;
 }
 
-bool decodes_jpeg_like_pillow() { return has_libjpeg() || !opencv_name().empty(); }
+bool decodes_jpeg_like_pillow() { return has_libjpeg || !opencv_name().empty(); }
 
 }  // namespace hydrascope::image
