@@ -1,5 +1,6 @@
 // hydrascope classify: top-k classes of images, folders, globs, lists and video.
 #include "app/command.h"
+#include "app/model/model_metadata.h"
 #include "app/options/option_builders.h"
 #include "app/pictures/inputs.h"
 #include "app/pipeline/predictions.h"
@@ -12,6 +13,7 @@
 #include "app/specs/requests.h"
 #include "app/tasks/features.h"
 #include "app/tasks/record_run.h"
+#include "model/registry/attention_spec.h"
 
 #include <functional>
 #include <memory>
@@ -27,13 +29,6 @@ bool is_resumable(const OutputRequest& output) {
   return !is_stream(output.file) && output.format == Format::jsonl;
 }
 
-void check_resumable(const ClassifyRequest& request) {
-  if (!is_resumable(request.output))
-    throw UsageError("needs the records of a file in jsonl", "`resume`", "`output` FILE.jsonl");
-  if (!request.save_logits.empty() || !request.save_input.empty())
-    throw UsageError("arrays begin anew", "`resume` beside `save_logits` or `save_input`");
-}
-
 ClassifyRequest classify_request(const ParsedOptions& options) {
   ClassifyRequest request{pictures_request(options, AutoExif::upright,
                                            {&ClassifyRequest::save_input, &VoteRequest::store,
@@ -44,26 +39,28 @@ ClassifyRequest classify_request(const ParsedOptions& options) {
         {&ClassifyRequest::save_input, request.save_input}})
     if (!file.empty()) check_output_file(file, options[field].origin, FileKind::array);
   check_frames(request, request.video_average);
-  if (request.resume) check_resumable(request);
+  if (request.resume && !is_resumable(request.output))
+    throw UsageError("needs the records of a file in jsonl", "`resume`", "`output` FILE.jsonl");
+  if (request.resume && !(request.save_logits.empty() && request.save_input.empty()))
+    throw UsageError("arrays begin anew", "`resume` beside `save_logits` or `save_input`");
   request.vote = vote_request(options, request);
   return request;
 }
 
-/// The origin of the records that a later run may go on with.
-std::optional<StoreFacts> facts_of_records(const ParsedOptions& options,
-                                           const ClassifyRequest& request, const Session& session) {
-  if (!is_resumable(request.output)) return std::nullopt;
-  std::string answer = "classes";
+/// The model and the settings of the answers, which a later run that goes on with their file must have, too.
+std::string origin_of(const ParsedOptions& options, const ClassifyRequest& request,
+                      const Session& session) {
+  std::string text = session.source().name + ", " + model::to_text(session.config().attention);
+  for (const auto& [option, value] : computed_options(session.config()))
+    text += ", " + option + "=" + value;
+  text += "; " + image::describe(session.transform()) + "; precision " + request.run.precision;
   for (const Field& field : std::initializer_list<Field>{
            &ClassifyRequest::topk, &ClassifyRequest::video_stride, &ClassifyRequest::video_average,
            &PicturesRequest::labels, &ModelRequest::classes, &TransformRequest::look_model,
            &VoteRequest::store, &VoteRequest::k, &VoteRequest::share})
     if (const GivenOption& given = options[field]; !given.is(given.option.default_value))
-      answer += ", " + given.option.name + "=" + given.text();
-  for (const auto& [name, value] : session.facts().approximations)
-    answer += ", " + name + "=" + value;
-  return facts_of(session.source(), session.transform(), request.run.decode.apply_exif, answer,
-                  session.facts().precision);
+      text += ", " + given.option.name + "=" + given.text();
+  return text;
 }
 
 /// A row of an array for every input, if its file is asked for.
@@ -111,12 +108,14 @@ int run_classify(const ParsedOptions& options) {
     const ClassifyRecord record = session->record(result, request.topk);
     return std::pair(to_json(record), to_text(record, request.label_type, request.console.color));
   };
+  std::optional<std::string> origin;
+  if (is_resumable(request.output)) origin = origin_of(options, request, *session);
   const int code = write_records(*session, request,
                                  {.command = "classify",
                                   .columns = std::string(kClassifyColumns),
                                   .each = std::string(kClassifyRows),
                                   .record = record_of,
-                                  .facts = facts_of_records(options, request, *session),
+                                  .origin = std::move(origin),
                                   .resumes = request.resume});
   logits.close();
   tensors.close();

@@ -18,7 +18,7 @@ struct CommandRun {
   int (*run)(const ParsedOptions&);
 };
 /// The commands of this engine: engine_commands.cpp, trainer_commands.cpp.
-std::span<const CommandRun> command_runs();
+extern const std::span<const CommandRun> command_runs;
 
 // The function that runs a command, in app/NAME.cpp: returns the exit code; errors leave as exceptions.
 int run_classify(const ParsedOptions& options);

@@ -13,25 +13,22 @@
 #include "app/run/usage_error.h"
 #include "app/specs/requests.h"
 #include "kernels/limits.h"
+#include "model/image/picture_formats.h"
 
 #include <algorithm>
 #include <csignal>
 #include <exception>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <new>
 #include <system_error>
+#include <unistd.h>
 #include <utility>
 
 namespace hydrascope::app {
 namespace {
-
-int print_version() {
-  std::cout << "hydrascope " << kVersion << " (" << kCommit << ", " << kBuildType << ", "
-            << kCompiler << ")\n";
-  return kExitOk;
-}
 
 const CommandSpec& command_named(const std::string& word, const std::string& subject) {
   if (const CommandSpec* command = find_command(word)) return *command;
@@ -41,8 +38,9 @@ const CommandSpec& command_named(const std::string& word, const std::string& sub
     names.insert(names.end(), command.aliases.begin(), command.aliases.end());
   }
   const std::string near = nearest(word, names);
-  std::string hint =
-      near.empty() ? "`hydrascope help` lists the commands" : "did you mean " + near + "?";
+  std::string hint = instead_of(word);
+  if (hint.empty())
+    hint = near.empty() ? "`hydrascope help` lists the commands" : "did you mean " + near + "?";
   if (word.starts_with('-')) hint = "the command comes first: hydrascope classify " + word + " ...";
   throw UsageError("unknown command '" + word + "'", subject, hint);
 }
@@ -83,7 +81,7 @@ bool names_pictures(const std::string& word) {
   if (word.starts_with('-') || find_command(word) != nullptr) return false;
   std::error_code ignored;
   return word.find_first_of("*?[") != std::string::npos || has_image_extension(word) ||
-         has_video_extension(word) || std::filesystem::exists(word, ignored);
+         image::is_named_as_video(word) || std::filesystem::exists(word, ignored);
 }
 
 int report(const Error& error, bool verbose) {
@@ -140,13 +138,23 @@ std::variant<int, AskedCommand> answer_or_parse(std::span<const std::string> wor
     return kExitOk;
   }
   if (command.name == "help") return print_help(options);
-  if (command.name == "version") return print_version();
+  if (command.name == "version") {
+    std::cout << "hydrascope " << kVersion << " (" << kCommit << ", " << kBuildType << ", "
+              << kCompiler << ")\n";
+    return kExitOk;
+  }
   if (command.name == "completion") return print_completion(options);
   return AskedCommand{&command, std::move(options)};
 }
 
 int guarded(std::span<const std::string> words, const std::function<int()>& run) {
-  fill_closed_streams();
+  // The first file that is opened would get the number of a stream that is closed, the lowest one, and what is
+  // meant for the screen. An error that nobody hears is no error, but writing results that nobody gets has to fail.
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(stream, F_GETFD) != -1) continue;
+    const int mode = stream == STDERR_FILENO ? O_WRONLY : O_RDONLY;
+    if (::open("/dev/null", mode) < 0) static_cast<void>(::open("/", O_RDONLY));
+  }
   // A file that reaches the limit on sizes of files then fails like one on a full disk; the signal
   // would end the process without a word.
   std::signal(SIGXFSZ, SIG_IGN);

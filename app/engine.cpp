@@ -74,14 +74,14 @@ int run(std::vector<std::string> words) {
   if (words.size() == 1 && words.front() == kDoNothing) return kExitOk;
   look_at_processor_quietly();
   // Some loops have no number of threads from a command; LibTorch knows nothing of a cgroup's quota.
-  if (const int usable = kernels::device::available_processors(); usable < at::get_num_threads())
+  if (const int usable = kernels::device::processors().usable(); usable < at::get_num_threads())
     model::inference::set_openmp_threads(usable);
   auto answer = answer_or_parse(with_command(std::move(words)));
   if (const int* code = std::get_if<int>(&answer)) return *code;
   AskedCommand& asked = std::get<AskedCommand>(answer);
   const std::string& name = asked.command->name;
-  const auto found = std::ranges::find(command_runs(), name, &CommandRun::name);
-  if (found == command_runs().end())
+  const auto found = std::ranges::find(command_runs, name, &CommandRun::name);
+  if (found == command_runs.end())
     throw Error(ErrorCode::internal, "nothing here runs the command", name);
   const ParsedOptions options = with_config(*asked.command, std::move(asked.options));
   check_read_files(options);

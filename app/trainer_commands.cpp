@@ -5,13 +5,11 @@
 
 namespace hydrascope::app {
 
-std::span<const CommandRun> command_runs() {
-  static constexpr std::array kRuns{
-      CommandRun{"benchmark", run_benchmark},
-      CommandRun{"convert", run_convert},
-      CommandRun{"train", run_train},
-  };
-  return kRuns;
-}
+constexpr std::array kRuns{
+    CommandRun{"benchmark", run_benchmark},
+    CommandRun{"convert", run_convert},
+    CommandRun{"train", run_train},
+};
+const std::span<const CommandRun> command_runs = kRuns;
 
 }  // namespace hydrascope::app

@@ -128,7 +128,7 @@ std::optional<TrainedSize> trained_size_of(const ModelSource& source) {
   }
   constexpr std::int64_t kItsClasses = 1000;
   std::string advice;
-  if (source.config.num_classes == kItsClasses && bundled_model(kLargePicturesModel))
+  if (source.config.num_classes == kItsClasses && named_model(kLargePicturesModel))
     advice = "; " + std::string(kLargePicturesModel) + " is made for large pictures";
   return TrainedSize{source.name, {source.config.img_height, source.config.img_width}, advice};
 }
@@ -253,7 +253,7 @@ ModelSource open_model(const ModelRequest& request) {
     return open_weights(request, file, file, word);
   }
   if (word.empty()) {
-    const auto bundled = bundled_model(kDefaultModel);
+    const auto bundled = named_model(kDefaultModel);
     if (!bundled)
       throw Error(ErrorCode::failed, "the bundled model is missing in " + assets_folder().string(),
                   std::string(kDefaultModel));

@@ -41,10 +41,10 @@ int share_of(int all, const std::optional<int>& asked, const RunRequest& request
 }  // namespace
 
 int model_threads(const RunRequest& request) {
-  return share_of(kernels::device::available_cores(), request.threads, request);
+  return share_of(kernels::device::processors().usable_cores(), request.threads, request);
 }
 int loader_workers(const RunRequest& request) {
-  return share_of(kernels::device::available_processors(), request.workers, request);
+  return share_of(kernels::device::processors().usable(), request.workers, request);
 }
 
 namespace {

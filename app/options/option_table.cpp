@@ -13,15 +13,11 @@
 namespace hydrascope::app {
 namespace {
 
-/// from_chars takes no '+', users write it; "+-1" stays an error.
-std::string_view without_plus(std::string_view word) {
-  if (word.size() > 1 && word[0] == '+' && word[1] != '-') word.remove_prefix(1);
-  return word;
-}
-
 template <typename Number>
 Number to_arithmetic(std::string_view word, std::string_view subject, std::string_view expected) {
-  const std::string_view digits = without_plus(word);
+  // from_chars takes no '+', users write it; "+-1" stays an error.
+  const bool has_plus = word.size() > 1 && word[0] == '+' && word[1] != '-';
+  const std::string_view digits = word.substr(has_plus ? 1 : 0);
   Number value{};
   const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   const bool whole = end == digits.data() + digits.size() && !digits.empty();
@@ -54,7 +50,7 @@ void check_choice(const Option& option, const std::string& word, const std::stri
   const std::string near = nearest(word, option.choices);
   throw UsageError(
       "expected " + join_words(option.choices, ", ", " or ") + ", found '" + word + "'", subject,
-      near.empty() ? "" : "did you mean " + near + "?");
+      near.empty() ? instead_of("--" + option.name + " " + word) : "did you mean " + near + "?");
 }
 
 std::string to_flag(const std::string& word, const std::string& subject) {
@@ -66,10 +62,6 @@ std::string to_flag(const std::string& word, const std::string& subject) {
 }
 
 }  // namespace
-
-bool OptionMatch::stands_alone() const {
-  return option->kind == ValueKind::flag || (alias != nullptr && !alias->implied.empty());
-}
 
 std::string with_dashes(std::string_view name) {
   std::string result(name);
@@ -112,12 +104,6 @@ const Option* find_key(const CommandSpec& command, std::string_view key) {
 const Option* find_option(const CommandSpec& command, const Field& field) {
   const auto found = std::ranges::find(command.options, field, &Option::field);
   return found == command.options.end() ? nullptr : &*found;
-}
-
-OptionMatch find_short_option(const CommandSpec& command, char name) {
-  if (name == '\0') return {};
-  const auto found = std::ranges::find(command.options, name, &Option::short_name);
-  return found == command.options.end() ? OptionMatch{} : OptionMatch{&*found, nullptr};
 }
 
 std::vector<std::string> subcommand_names(const CommandSpec& command) {
@@ -169,10 +155,6 @@ std::vector<std::string> option_spellings(const CommandSpec& command) {
 
 std::string_view brief(const Option& option) {
   return std::string_view(option.help).substr(0, option.help.find("; "));
-}
-
-bool holds_several(const Option& option) {
-  return option.values > 1 || option.comma_list || option.repeatable;
 }
 
 std::vector<std::string> split_values(const Option& option, std::string_view word) {

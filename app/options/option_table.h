@@ -18,8 +18,10 @@ struct OptionMatch {
   const OptionAlias* alias = nullptr;
 
   explicit operator bool() const { return option != nullptr; }
-  /// Stands alone on the command line: a flag, or an alias with an implied value.
-  [[nodiscard]] bool stands_alone() const;
+  /// The value that the spelling stands for; "" where it takes one.
+  [[nodiscard]] std::string_view implied() const {
+    return alias == nullptr ? std::string_view() : alias->implied;
+  }
 };
 
 /// One option set once, its words checked.
@@ -40,7 +42,6 @@ const Option* find_key(const std::vector<const Option*>& rows, std::string_view 
 const Option* find_key(const CommandSpec& command, std::string_view key);
 /// The option that fills `field`; nullptr where there is none.
 const Option* find_option(const CommandSpec& command, const Field& field);
-OptionMatch find_short_option(const CommandSpec& command, char name);
 
 /// {"list", "info"}.
 std::vector<std::string> subcommand_names(const CommandSpec& command);
@@ -58,9 +59,6 @@ std::vector<std::string> option_spellings(const CommandSpec& command);
 /// The help up to its first "; ".
 std::string_view brief(const Option& option);
 
-/// True if the option may hold several values.
-bool holds_several(const Option& option);
-
 /// One word of the command line -> values: split at commas (blanks around them dropped) where the
 /// option declares a list.
 std::vector<std::string> split_values(const Option& option, std::string_view word);
@@ -69,6 +67,11 @@ std::vector<std::string> split_values(const Option& option, std::string_view wor
 /// Throws Error(invalid_argument) with `subject`, the nearest choice as hint.
 std::vector<std::string> check_values(const Option& option, std::vector<std::string> words,
                                       const std::string& subject);
+
+/// The hint for words of earlier versions, "inspect", "--strict", "--views tiles", "--set patience"; "" for others.
+std::string instead_of(const std::string& words, const std::string& command = "");
+/// Commands that have a setting of that key or name, whatever its section (specs/tables.cpp, which lists the commands).
+std::vector<std::string> commands_with_setting(std::string_view key);
 
 /// The settings of a configuration file, in its order (options_config.cpp).
 std::vector<Setting> read_config(const CommandSpec& command, const std::string& file);

@@ -48,6 +48,10 @@ bool looks_like_option(std::string_view word) {
   if (const Option* row = find_key(command, name))
     throw UsageError("unknown option --" + std::string(name), command.name,
                      "`set` " + row->key + "=VALUE");
+  const bool is_short = written.starts_with('-') && !written.starts_with("--");
+  const std::string word = is_short ? written.substr(0, 2) : "--" + std::string(name);
+  if (const std::string hint = instead_of(word, command.name); !hint.empty())
+    throw UsageError("unknown option " + written, command.name, hint);
   const std::string near = nearest(with_dashes(name), option_spellings(command));
   const std::string list = "hydrascope help " + command.name + " lists the options";
   const bool may_be_name = !written.starts_with("--");
@@ -95,13 +99,11 @@ class Rewriter {
     if (!match) throw_unknown(command_, written, name);
 
     if (equals < word.size()) {
-      if (match.alias != nullptr && !match.alias->implied.empty()) {
-        throw UsageError(
-            written + " takes no value", written,
-            "it stands for " + option_named(match.option->name) + " " + match.alias->implied);
-      }
+      if (const std::string implied(match.implied()); !implied.empty())
+        throw UsageError(written + " takes no value", written,
+                         "it stands for " + option_named(match.option->name) + " " + implied);
       emit(name, word.substr(equals + 1));
-    } else if (match.stands_alone()) {
+    } else if (match.option->kind == ValueKind::flag || !match.implied().empty()) {
       options_.push_back("--" + name);
     } else {
       emit(name, take_value(*match.option, written));
@@ -118,21 +120,22 @@ class Rewriter {
     }
     for (std::size_t i = 1; i < word.size(); ++i) {
       const std::string written = std::string("-") + word[i];
-      const OptionMatch match = find_short_option(command_, word[i]);
-      if (!match) throw_unknown(command_, i == 1 ? word : written + " in " + word, name);
+      const auto found = std::ranges::find(command_.options, word[i], &Option::short_name);
+      if (word[i] == '\0' || found == command_.options.end())
+        throw_unknown(command_, i == 1 ? word : written + " in " + word, name);
 
       std::string rest = word.substr(i + 1);
       const bool joined = rest.starts_with('=');
-      if (match.stands_alone() && !joined) {
-        options_.push_back("--" + match.option->name);
+      if (found->kind == ValueKind::flag && !joined) {
+        options_.push_back("--" + found->name);
         continue;
       }
       if (rest.empty()) {
-        rest = take_value(*match.option, written);
+        rest = take_value(*found, written);
       } else if (joined) {
         rest.erase(0, 1);
       }
-      emit(match.option->name, rest);
+      emit(found->name, rest);
       return;
     }
   }
@@ -233,7 +236,8 @@ void check_subcommand(const CommandSpec& command, const ParsedOptions& options,
   if (std::ranges::find(names, name) == names.end()) {
     const std::string near = nearest(name, names);
     throw UsageError("expected " + join_words(names, ", ", " or ") + ", found '" + name + "'",
-                     command.name, near.empty() ? "" : "did you mean " + near + "?");
+                     command.name,
+                     near.empty() ? instead_of(name, command.name) : "did you mean " + near + "?");
   }
   check_positionals(subcommand_spec(command, name), std::span(positionals).subspan(1));
   for (const auto& [key, entry] : options.entries()) {
@@ -255,6 +259,10 @@ void ParsedOptions::add_key(const std::string& word, Source source) {
   for (const auto& [name, entry] : entries_) rows.push_back(&entry.option);
   const Option* const row = find_key(rows, key);
   if (row == nullptr) {
+    if (const auto others = commands_with_setting(key); !others.empty())
+      throw UsageError(key + " is a setting of " + join_words(others, ", ", " and "),
+                       "`set` " + word);
+    const std::string hint = instead_of("--set " + key.substr(key.rfind('.') + 1));
     std::vector<std::string> keys;
     for (const Option* each : rows) {
       if (each->key.empty()) continue;
@@ -263,8 +271,9 @@ void ParsedOptions::add_key(const std::string& word, Source source) {
     }
     const std::string near = nearest(key, keys);
     throw UsageError("no such setting", "`set` " + word,
-                     near.empty() ? "`hydrascope models info set` lists settings"
-                                  : "did you mean " + near + "?");
+                     !hint.empty()  ? hint
+                     : near.empty() ? "`hydrascope models info set` lists settings"
+                                    : "did you mean " + near + "?");
   }
   if (equals == word.size()) throw UsageError("expected KEY=VALUE", "`set` " + word);
   const std::string origin = key == row->name ? option_named(key) : "`set` " + key;
@@ -377,8 +386,6 @@ const GivenOption& ParsedOptions::named(std::string_view name) const {
   }
   return found->second;
 }
-
-bool GivenOption::holds_one() const { return !holds_several(option); }
 
 bool GivenOption::flag() const {
   if (option.kind != ValueKind::flag)

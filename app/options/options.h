@@ -110,6 +110,8 @@ struct Option {
   Field field = {};          ///< what it fills in a request
   /// Fills the field of the request at that address; empty where the request's own function does.
   std::function<void(void*, const GivenOption&)> fill = {};
+
+  [[nodiscard]] bool may_hold_several() const { return values > 1 || comma_list || repeatable; }
 };
 
 /// A word that the first positional of a command may be: `models list`.
@@ -167,7 +169,7 @@ struct GivenOption {
 
   /// True when the user gave it, by flag or config file.
   [[nodiscard]] bool given() const { return source != Source::default_value; }
-  [[nodiscard]] bool holds_one() const;
+  [[nodiscard]] bool holds_one() const { return !option.may_hold_several(); }
   /// Whether it holds one value, which is `word`.
   [[nodiscard]] bool is(std::string_view word) const { return holds_one() && text() == word; }
   /// Error(internal) for an option that is no flag.
@@ -261,8 +263,8 @@ std::vector<Option> views_options();
 std::vector<Option> one_view_options();
 std::vector<Option> runtime_options();
 std::vector<Option> memory_options(const std::string& group);  // memory, memory-opt
-std::vector<Option> output_options();                          // of a report
-std::vector<Option> record_output_options();  // of a stream of records, which is no page
+/// Without `formats` those of a report.
+std::vector<Option> output_options(std::vector<std::string> formats = {});
 std::vector<Option> label_options();
 std::vector<Option> general_options();
 /// -h and --help alone, of commands that print fixed text.

@@ -109,13 +109,12 @@ Setting read_setting(const OptionMatch& match, const std::string& key, const Ord
   const Option& option = *match.option;
   const std::string subject = file + ": " + key;
   Setting setting{match.option, with_dashes(key), {}};
-  if (match.alias != nullptr && !match.alias->implied.empty()) {
-    if (!value.is_boolean() || !value.get<bool>()) {
+  if (const std::string implied(match.implied()); !implied.empty()) {
+    if (!value.is_boolean() || !value.get<bool>())
       throw UsageError("expected true, found " + value.dump(), subject,
-                       "it stands for \"" + option.name + "\": \"" + match.alias->implied + "\"");
-    }
-    setting.words = {match.alias->implied};
-  } else if (value.is_array() && holds_several(option)) {
+                       "it stands for \"" + option.name + "\": \"" + implied + "\"");
+    setting.words = {implied};
+  } else if (value.is_array() && option.may_hold_several()) {
     for (const OrderedJson& item : value) setting.words.push_back(to_word(option, item, subject));
   } else {
     setting.words = split_values(option, to_word(option, value, subject));
@@ -172,7 +171,7 @@ std::string ParsedOptions::dump_config() const {
       continue;
     if (entry.option.hidden && entry.source == Source::default_value) continue;
     if (entry.option.field == Field(&SettingsRequest::words)) continue;
-    if (holds_several(entry.option)) {
+    if (entry.option.may_hold_several()) {
       Json& list = object[name] = Json::array();
       for (const std::string& word : entry.values) list.push_back(to_json(entry.option, word));
     } else {

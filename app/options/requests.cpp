@@ -15,26 +15,19 @@
 
 namespace hydrascope::app {
 
-std::optional<Asked<image::Views>> views_request(const ParsedOptions& options) {
-  std::optional<Asked<image::Views>> asked;
-  if (const GivenOption* views = options.find(&TransformRequest::views))
-    take(*views, asked, image::parse_views);
-  return asked;
-}
-
 ModelRequest model_request(const ParsedOptions& options) {
   ModelRequest request;
-  options.fill(request);
+  TransformRequest transform;
+  options.fill(request, transform);
   request.is_default =
       request.word.empty() && request.checkpoint.empty() && request.attention.empty();
-  choose_model(request, views_request(options));
+  choose_model(request, transform.views);
   return request;
 }
 
 TransformRequest transform_request(const ParsedOptions& options) {
   TransformRequest request;
   options.fill(request);
-  request.views = views_request(options);
   const auto& [views, origin] =
       request.views.value_or(Asked<image::Views>{image::Views::whole, ""});
   if (views.keep_size && request.img_size)

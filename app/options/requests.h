@@ -65,12 +65,10 @@ struct TransformRequest {
   std::optional<Asked<std::array<double, 3>>> mean = {};
   std::optional<Asked<std::array<double, 3>>> std = {};
   std::optional<image::Fit> fit = {};  ///< otherwise pad; corner at the size that the model is for
-  std::optional<Asked<image::Views>> views = {};  ///< `views_request`
-  std::string look_model = {};                    ///< of the looks; "": `Session::of` says which
-  bool is_default = false;  ///< nothing was asked for, and `choose_views` chose `views`
+  std::optional<Asked<image::Views>> views = {};
+  std::string look_model = {};  ///< of the looks; "": `Session::of` says which
+  bool is_default = false;      ///< nothing was asked for, and `choose_views` chose `views`
 };
-/// The views that `--views` asks for.
-std::optional<Asked<image::Views>> views_request(const ParsedOptions& options);
 /// Throws Error(invalid_argument) for options that do not go together.
 TransformRequest transform_request(const ParsedOptions& options);
 

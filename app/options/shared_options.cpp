@@ -236,7 +236,7 @@ std::vector<Option> memory_options(const std::string& group) {
                   });
 }
 
-std::vector<Option> output_options() {
+std::vector<Option> output_options(std::vector<std::string> formats) {
   return in_group(
       "Output", Role::place,
       {
@@ -244,14 +244,8 @@ std::vector<Option> output_options() {
                takes("FILE|-"), otherwise("standard output"), written),
           text("format", "form of results; without it the extension of --output decides",
                for_field(&OutputRequest::format), takes("FORMAT"), otherwise("text"),
-               one_of(report_formats())),
+               one_of(formats.empty() ? report_formats() : formats)),
       });
-}
-
-std::vector<Option> record_output_options() {
-  std::vector<Option> options = output_options();
-  row_of(options, &OutputRequest::format).choices = record_formats();
-  return options;
 }
 
 std::vector<Option> label_options() {

@@ -88,7 +88,7 @@ class PictureWalk {
                        std::vector<std::string>& unnamed) {
     if (file.is_folder || has_image_extension(file.path)) return true;
     if (file.error) return file.is_link && may_have_led_to_inputs(file.path);
-    if (has_video_extension(file.path))
+    if (image::is_named_as_video(file.path))
       passed.videos.add(file.path);
     else
       unnamed.push_back(file.path);
@@ -260,7 +260,7 @@ FileStamp stamp_of(const Input& input) {
 }
 
 Input file_input(std::string given, fs::path path) {
-  const bool is_video = has_video_extension(path);
+  const bool is_video = image::is_named_as_video(path);
   return {std::move(given), std::move(path), is_video, std::nullopt, {}};
 }
 
@@ -289,9 +289,9 @@ void require_inputs(const std::vector<std::string>& words, const std::string& co
 }
 
 bool has_image_extension(const fs::path& file) { return image::format_of_name(file) != nullptr; }
-bool has_video_extension(const fs::path& file) { return image::is_named_as_video(file); }
 bool may_have_led_to_inputs(const fs::path& link) {
-  return lower_extension(link).empty() || has_image_extension(link) || has_video_extension(link);
+  return lower_extension(link).empty() || has_image_extension(link) ||
+         image::is_named_as_video(link);
 }
 
 PassedFiles& PassedFiles::operator+=(const PassedFiles& more) {

@@ -116,7 +116,6 @@ void require_inputs(const std::vector<std::string>& words, const std::string& co
 
 /// By extension, case-insensitive; of every known format, read or not.
 bool has_image_extension(const std::filesystem::path& file);
-bool has_video_extension(const std::filesystem::path& file);
 /// Whether a link that leads nowhere may have led to inputs: it is named as a picture or a video, or has no
 /// extension, as a folder.
 bool may_have_led_to_inputs(const std::filesystem::path& link);

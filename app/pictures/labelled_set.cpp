@@ -5,6 +5,7 @@
 #include "app/run/terminal_text.h"
 #include "app/run/usage_error.h"
 #include "app/run/words.h"
+#include "model/image/picture_formats.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -237,7 +238,7 @@ void add_beside_classes(const fs::path& folder, LabelledSet& set) {
     } else if (entry.kind == EntryKind::no_file) {
       if (entry.is_link && may_have_led_to_inputs(entry.name))
         set.pictures.push_back(labelled_picture(failed_input(path, path, entry.error, entry.why)));
-    } else if (has_video_extension(entry.name)) {
+    } else if (image::is_named_as_video(entry.name)) {
       set.passed.videos.add(path);
     }
   }

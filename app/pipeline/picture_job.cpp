@@ -82,15 +82,6 @@ std::string remark_on(const Input& input) {
   return is_first ? "the first of several pictures in the file" : "";
 }
 
-/// The exception under way becomes the result's.
-void fail(PipelineResult& result) {
-  const Error error = as_error(std::current_exception());
-  result.error = error.code();
-  result.message = spelled(error.what());
-  result.tensor.reset();
-  result.pixels = {};
-}
-
 }  // namespace
 
 void check_pixels(const PixelRows& rows) {
@@ -116,18 +107,6 @@ image::Picture picture_of(const Input& input, const image::DecodeOptions& option
                 "the file has more than " + std::to_string(options.max_bytes) + " bytes");
   return decode_bytes(memory.encoded, options);
 }
-
-namespace {
-
-/// In memory the whole picture is decoded, or has been.
-image::Picture picture_of(const Input& input, const image::DecodeOptions& options,
-                          const image::NeededPixels& needed) {
-  if (!input.memory && options.reader == nullptr)
-    return image::read_picture(input.path, options, needed);
-  return picture_of(input, options);
-}
-
-}  // namespace
 
 std::int64_t byte_size(const PipelineResult& result) {
   const auto pixels = static_cast<std::int64_t>(result.pixels.rgb.size());
@@ -181,8 +160,11 @@ PipelineResult prepare(PictureJob job, const PipelineOptions& options,
   try {
     if (options.check_wanted) options.check_wanted(result.input);
     if (!job.picture) {
+      // In memory the whole picture is decoded, or has been.
+      const bool is_file = !result.input.memory && options.decode.reader == nullptr;
       job.picture = std::make_shared<image::Picture>(
-          picture_of(result.input, options.decode, needed_by(options)));
+          is_file ? image::read_picture(result.input.path, options.decode, needed_by(options))
+                  : picture_of(result.input, options.decode));
       job.note = remark_on(result.input);
     }
     decoded = thread_cpu_seconds();
@@ -203,7 +185,11 @@ PipelineResult prepare(PictureJob job, const PipelineOptions& options,
     const bool is_kept = options.keep_picture || (looking && !is_small);
     if (is_kept) result.pixels = std::move(*job.picture);
   } catch (...) {
-    fail(result);
+    const Error error = as_error(std::current_exception());
+    result.error = error.code();
+    result.message = spelled(error.what());
+    result.tensor.reset();
+    result.pixels = {};
   }
   seconds = {decoded - begin, thread_cpu_seconds() - decoded};
   return result;

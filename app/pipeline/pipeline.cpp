@@ -1,5 +1,6 @@
 #include "app/pipeline/pipeline.h"
 
+#include "app/options/requests.h"
 #include "app/pipeline/batch_groups.h"
 #include "app/pipeline/picture_job.h"
 #include "app/pipeline/predictions.h"
@@ -24,6 +25,17 @@
 #include <vector>
 
 namespace hydrascope::app {
+
+PipelineTiming& PipelineTiming::operator+=(const PipelineTiming& other) {
+  images += other.images;
+  for (double PipelineTiming::*member :
+       {&PipelineTiming::seconds, &PipelineTiming::decode_core_seconds,
+        &PipelineTiming::transform_core_seconds, &PipelineTiming::model_seconds,
+        &PipelineTiming::wait_seconds})
+    this->*member += other.*member;
+  return *this;
+}
+
 namespace {
 
 using Item = PipelineItem;
@@ -121,11 +133,6 @@ class Pipeline {
     changed_.notify_all();
   }
 
-  static std::string remark_on(const image::VideoFrame& frame) {
-    if (!frame.is_estimated) return {};
-    return frame.seconds ? "no time stamp: timed by the average frame rate" : "no time stamp";
-  }
-
   bool read_video(const Input& input) {
     std::optional<image::VideoReader> video;
     bool has_frames = false;
@@ -139,7 +146,9 @@ class Pipeline {
                          .frame = read->number,
                          .time = read->seconds,
                          .video = facts,
-                         .note = remark_on(*read),
+                         .note = !read->is_estimated ? ""
+                                 : read->seconds ? "no time stamp: timed by the average frame rate"
+                                                 : "no time stamp",
                          .picture = std::make_shared<image::Picture>(std::move(read->picture))};
         if (!push(std::move(frame))) return false;
       }
@@ -176,7 +185,9 @@ class Pipeline {
     while (true) {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [&] {
-        return stopping_ || (!jobs_.empty() && has_room()) || (jobs_.empty() && !reading_);
+        if (stopping_ || jobs_.empty()) return stopping_ || !reading_;
+        // The oldest input may always go on: everything else may be waiting for it.
+        return waiting_bytes_ < options_.memory_budget || jobs_.front().sequence == emitted_;
       });
       if (stopping_ || jobs_.empty()) return;
       PictureJob job = std::move(jobs_.front());
@@ -187,32 +198,17 @@ class Pipeline {
       Item item{sequence, prepare(std::move(job), options_, model_, seconds)};
       lock.lock();
       if (item.result.error && is_stopped()) return;  // a stop ends a picture in its middle, too
-      add(seconds);
+      timing_.decode_core_seconds += seconds.decode;
+      timing_.transform_core_seconds += seconds.transform;
       --in_flight_;
       waiting_bytes_ += byte_size(item.result);
-      accept(std::move(item));
+      item.ready = Clock::now();
+      if (item.result.error)
+        finish(item);
+      else
+        groups_.add(std::move(item));
       changed_.notify_all();
     }
-  }
-
-  /// The oldest input may always go on: everything else may be waiting for it.
-  [[nodiscard]] bool has_room() const {
-    return waiting_bytes_ < options_.memory_budget || jobs_.front().sequence == emitted_;
-  }
-
-  /// Under the mutex.
-  void add(const CoreSeconds& seconds) {
-    timing_.decode_core_seconds += seconds.decode;
-    timing_.transform_core_seconds += seconds.transform;
-  }
-
-  void accept(Item item) {
-    if (item.result.error) {
-      finished_items_.emplace(item.sequence, std::move(item.result));
-      return;
-    }
-    item.ready = Clock::now();
-    groups_.add(std::move(item));
   }
 
   /// A batch that the model computes, and since when.
@@ -223,12 +219,6 @@ class Pipeline {
   };
 
   [[nodiscard]] bool is_stopped() const { return options_.ends_on_signal && stop_requested(); }
-
-  /// Whether a picture has waited long enough for others of its size.
-  [[nodiscard]] bool patience_ends() {
-    return options_.patience && !groups_.empty() &&
-           seconds_since(groups_.waiting_since()) >= *options_.patience;
-  }
 
   /// The next result that can be handed out.
   std::map<std::int64_t, PipelineResult>::iterator first_finished() {
@@ -243,6 +233,11 @@ class Pipeline {
     if (!wait && !failure_ && !is_stopped() && !groups_.has_full()) return {};
     const auto nothing_comes = [&] {
       return in_flight_ == 0 && (!options_.whole_batches || !reading_ || is_window_full_);
+    };
+    // A picture has waited long enough for others of its size.
+    const auto patience_ends = [&] {
+      return options_.patience && !groups_.empty() &&
+             seconds_since(groups_.waiting_since()) >= *options_.patience;
     };
     const auto can_emit = [&] { return first_finished() != finished_items_.end(); };
     const auto ready = [&] {
@@ -277,10 +272,15 @@ class Pipeline {
     drop_unwanted(items);
     if (items.empty()) return;
     const image::Size size = items.front().result.model_size;
-    if (options_.trained_size && options_.notice && !is_size_remarked_) {
-      const std::string remark = options_.trained_size->remark(size);
-      is_size_remarked_ = !remark.empty();
-      if (is_size_remarked_) options_.notice("note: " + remark);
+    const auto& trained = options_.trained_size;
+    constexpr double kFar = 2.5;  // times the edge
+    const auto area = [](const image::Size& s) { return static_cast<double>(s.height * s.width); };
+    if (trained && options_.notice && !is_size_remarked_ &&
+        area(size) > kFar * kFar * area(trained->size)) {
+      is_size_remarked_ = true;
+      options_.notice("note: " + trained->model + " was trained at " + size_text(trained->size) +
+                      " (HxW); answers at " + size_text(size) + " are less accurate" +
+                      trained->advice);
     }
     std::vector<at::Tensor> images;
     for (const Item& item : items) images.push_back(item.result.tensor);

@@ -5,7 +5,6 @@
 #pragma once
 
 #include "app/pictures/inputs.h"
-#include "app/pipeline/pipeline_timing.h"
 #include "app/pipeline/trained_size.h"
 #include "app/results/classify_record.h"
 #include "app/scores/class_scores.h"
@@ -141,6 +140,17 @@ struct PipelineResult {
   std::int64_t batch_size = 1;  ///< images of that batch
   std::optional<ErrorCode> error;
   std::string message;
+};
+
+/// The time of a run by its parts; "core seconds" add up over workers.
+struct PipelineTiming {
+  std::int64_t images = 0;  ///< classified, failed ones not counted
+  double seconds = 0;       ///< from the call's begin to its end
+  double decode_core_seconds = 0;
+  double transform_core_seconds = 0;
+  double model_seconds = 0;  ///< the calling thread inside the model
+  double wait_seconds = 0;   ///< the calling thread waiting for pictures
+  PipelineTiming& operator+=(const PipelineTiming& other);
 };
 
 /// Calls `next` (on another thread, one call at a time) until it returns nothing and `done` (on

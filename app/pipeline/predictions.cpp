@@ -1,7 +1,5 @@
 #include "app/pipeline/predictions.h"
 
-#include "app/run/console.h"
-
 #include <ATen/TensorOperators.h>
 
 #include <algorithm>
@@ -58,54 +56,19 @@ void finish_result(PipelineResult& result) {
   }
 }
 
-void add_result(InputRecord& record, const PipelineResult& result, const image::Labels& labels) {
-  record.input = result.input.given;
-  record.frame = result.frame;
-  record.time = result.time;
-  record.error = result.error;
-  record.message = spelled(result.message);
-  record.width = result.picture.width;
-  record.height = result.picture.height;
-  record.model_size = {result.model_size.height, result.model_size.width};
-  if (result.seer.is_of_small) {
-    record.views = image::Views::whole;
-    if (!result.error) record.seen = box_of(result.plan, result.picture);
-  }
-  record.note = result.note;
-  record.seconds = result.seconds;
-  if (!result.closer) {
-    record.batch_size = result.batch_size;
-    return;
-  }
-  record.views = image::Views::look;
-  const auto found = [&](const CloserLooks::Place& place) {
-    const image::Label& label = labels.at(place.index);
-    return Prediction{.index = place.index,
-                      .id = label.id,
-                      .label = label.short_name,
-                      .prob = place.probability,
-                      .box = place.box};
-  };
-  for (const CloserLooks::Place& look : result.closer->looks)
-    record.looks.push_back({found(look), look.weight});
-  if (result.closer->thing) record.thing = found(*result.closer->thing);
-  record.num_views = 1 + std::ssize(record.looks);
-}
-
 namespace {
-
-/// The place of a class on the picture; nothing without closer looks, or where all of it was the look.
-std::optional<Box> box_of_class(const PipelineResult& result, const ClassScores::Score& score) {
-  return result.closer ? result.closer->found_in.at(score.look) : std::nullopt;
-}
 
 Prediction prediction(std::int64_t rank, std::int64_t index, const PipelineResult& result,
                       const image::Labels& labels) {
   const ClassScores::Score& score = result.scores.classes().at(static_cast<std::size_t>(index));
   const image::Label& label = labels.at(index);
-  return {
-      static_cast<int>(rank),     index, label.id, label.short_name, score.probability, score.logit,
-      box_of_class(result, score)};
+  return {static_cast<int>(rank),
+          index,
+          label.id,
+          label.short_name,
+          score.probability,
+          score.logit,
+          result.closer ? result.closer->found_in.at(score.look) : std::nullopt};
 }
 
 }  // namespace

@@ -54,9 +54,6 @@ class FrameAverage {
 /// After the model: the scores of the logits. Those of a failure go, and its tokens.
 void finish_result(PipelineResult& result);
 
-/// Fills in what became of one input: its name, sizes, view and looks, its error.
-void add_result(InputRecord& record, const PipelineResult& result, const image::Labels& labels);
-
 /// The answer to a result without an error, the surest first: its `count` best classes, or all where there are
 /// fewer. After closer looks each has the box where it was found, unless that is all of the picture.
 std::vector<Prediction> top_classes(const PipelineResult& result, std::int64_t count,

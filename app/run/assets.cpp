@@ -150,12 +150,6 @@ const fs::path& assets_folder() {
   return folder;
 }
 
-std::optional<fs::path> bundled_model(std::string_view name) {
-  for (const std::string_view ending : kModelEndings)
-    if (auto file = bundled_file("models", name, ending)) return file;
-  return std::nullopt;
-}
-
 bool is_bundled_model(const fs::path& file) {
   std::error_code ignored;
   const auto size = fs::file_size(file, ignored);
@@ -165,13 +159,15 @@ bool is_bundled_model(const fs::path& file) {
     return InputFile(file).text() == InputFile(other).text();
   };
   return std::ranges::any_of(bundled_models(), [&](const std::string& name) {
-    return is_copy_of(bundled_model(name).value_or(""));
+    return is_copy_of(named_model(name).value_or(""));
   });
 }
 
 std::optional<fs::path> named_model(std::string_view name) {
-  const bool is_family = name == kDefaultModel.substr(0, kDefaultModel.rfind('.'));
-  return bundled_model(is_family ? kDefaultModel : name);
+  if (name == kDefaultModel.substr(0, kDefaultModel.rfind('.'))) name = kDefaultModel;
+  for (const std::string_view ending : kModelEndings)
+    if (auto file = bundled_file("models", name, ending)) return file;
+  return std::nullopt;
 }
 
 std::vector<std::string> bundled_models() {
@@ -188,8 +184,6 @@ std::vector<std::string> bundled_images() {
     files.push_back(file.string());
   return files;
 }
-
-fs::path bundled_font() { return assets_folder() / "fonts" / "DejaVuSans-subset.ttf"; }
 
 std::optional<fs::path> bundled_labels(std::string_view name) {
   return bundled_file("labels", name, ".txt");

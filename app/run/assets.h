@@ -16,19 +16,15 @@ inline constexpr std::string_view kSelfTestFile = "self_test.safetensors";
 /// Error(failed) that lists the places when none holds kSelfTestFile.
 const std::filesystem::path& assets_folder();
 
-/// assets/models/NAME.safetensors when there is such a file.
-std::optional<std::filesystem::path> bundled_model(std::string_view name);
 /// Whether a file is a bundled model's, or a copy of it.
 bool is_bundled_model(const std::filesystem::path& file);
-/// The same as `-m` takes it: the family's name alone, "deit_tiny_patch16_224", is the default
-/// model.
+/// assets/models/NAME.safetensors when there is such a file. The family's name alone, "deit_tiny_patch16_224", is
+/// the default model.
 std::optional<std::filesystem::path> named_model(std::string_view name);
 /// Names of all bundled models, sorted.
 std::vector<std::string> bundled_models();
 /// The photographs that come along, sorted.
 std::vector<std::string> bundled_images();
-/// The font of captions.
-std::filesystem::path bundled_font();
 /// assets/labels/NAME.txt when there is such a file.
 std::optional<std::filesystem::path> bundled_labels(std::string_view name);
 

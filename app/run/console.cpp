@@ -8,11 +8,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
-#include <fcntl.h>
 #include <mutex>
 #include <new>
 #include <set>
-#include <unistd.h>
 
 namespace hydrascope::app {
 
@@ -68,16 +66,6 @@ void Console::note(std::string_view text) const {
 
 void Console::detail(std::string_view text) const {
   if (verbose) std::cerr << printable_lines(text) << '\n';
-}
-
-void fill_closed_streams() {
-  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-    if (::fcntl(stream, F_GETFD) != -1) continue;
-    // The lowest number is free, hence this one is taken. An error that nobody hears is no error,
-    // but results that nobody gets are: writing them fails.
-    const int mode = stream == STDERR_FILENO ? O_WRONLY : O_RDONLY;
-    if (::open("/dev/null", mode) < 0) static_cast<void>(::open("/", O_RDONLY));
-  }
 }
 
 void spell_as_setting(const std::string& name) {

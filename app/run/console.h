@@ -30,10 +30,6 @@ struct Console {
   void detail(std::string_view text) const;
 };
 
-/// Opens /dev/null in the place of standard streams that are closed: else the first file that is
-/// opened would get their number, and what is meant for the screen. Writing results still fails.
-void fill_closed_streams();
-
 // Messages of all rooms name options as fields in backquotes, "`img_size`". A front end spells them:
 // the command line "--img-size", HTTP and Python "img_size".
 

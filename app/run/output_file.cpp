@@ -252,7 +252,7 @@ void flush_results(std::ostream& out) {
   if (out) return;
   const int error = errno;
   const auto* const place = static_cast<const std::string*>(out.pword(name_slot()));
-  // A stream that was closed can only be read (fill_closed_streams).
+  // A stream that was closed can only be read (`guarded`).
   const bool is_closed =
       place == nullptr && (::fcntl(STDOUT_FILENO, F_GETFL) & O_ACCMODE) == O_RDONLY;
   throw Error(ErrorCode::unwritable, "not everything could be written",

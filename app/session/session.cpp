@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <exception>
 #include <iterator>
+#include <sstream>
 #include <utility>
 
 namespace hydrascope::app {
@@ -31,16 +32,6 @@ ModelSource open_as(const ModelRequest& request,
     if (subject == error.about()) throw;
     throw Error(error.code(), error.what(), subject, error.hint(), error.where());
   }
-}
-
-InputRecord facts_of_run(const model::Classifier& classifier) {
-  InputRecord run;
-  run.attention = model::to_text(classifier.config().attention);
-  run.attention_options = computed_options(classifier.config());
-  run.approximations = classifier.approximations();
-  run.device = classifier.options().device.str();
-  run.precision = classifier.options().precision.name();
-  return run;
 }
 
 std::vector<float> numbers_of(const at::Tensor& values) {
@@ -167,7 +158,12 @@ void Session::load(const TracedFor& explained, std::vector<std::int64_t> trace_l
   classifier_.emplace(make_classifier(run_, *source_, transform(), console_,
                                       std::move(trace_layers), explained_.embeddings, exits_));
   if (explains) explainer_.emplace(run_.seed, *source_, explained_, classifier_->options());
-  facts_ = facts_of_run(*classifier_);
+  facts_ = {};
+  facts_.attention = model::to_text(classifier_->config().attention);
+  facts_.attention_options = computed_options(classifier_->config());
+  facts_.approximations = classifier_->approximations();
+  facts_.device = classifier_->options().device.str();
+  facts_.precision = classifier_->options().precision.name();
   if (!second_) return;
   facts_.look_model = look_model();
   pipeline_.keep_picture = pipeline_.keep_picture || explained.embeddings;
@@ -234,22 +230,56 @@ void Session::look_closer(PipelineResult& result) {
 }
 
 void Session::describe(const PipelineTiming& timing) const {
-  console_.detail(timing.describe(model_threads(run_), pipeline_.workers));
-}
-
-Session& Session::session_of(const PipelineResult& result) {
-  return second_ && result.seer.is_of_small ? *second_ : *this;
+  if (!console_.verbose) return;
+  std::ostringstream text;
+  text << "timing: images=" << timing.images << " seconds=" << timing.seconds
+       << " decode_core_seconds=" << timing.decode_core_seconds
+       << " transform_core_seconds=" << timing.transform_core_seconds
+       << " model_seconds=" << timing.model_seconds << " wait_seconds=" << timing.wait_seconds
+       << " threads=" << model_threads(run_) << " workers=" << pipeline_.workers;
+  console_.detail(text.str());
 }
 
 ClassifyRecord Session::record(const PipelineResult& result, std::int64_t topk) {
-  if (Session& other = session_of(result); &other != this) return other.record(result, topk);
+  if (second_ && result.seer.is_of_small) return second_->record(result, topk);
+  const image::Labels& names = labels();
   ClassifyRecord record;
   static_cast<InputRecord&>(record) = facts_;
-  add_result(record, result, labels());
+  record.input = result.input.given;
+  record.frame = result.frame;
+  record.time = result.time;
+  record.error = result.error;
+  record.message = spelled(result.message);
+  record.width = result.picture.width;
+  record.height = result.picture.height;
+  record.model_size = {result.model_size.height, result.model_size.width};
+  if (result.seer.is_of_small) {
+    record.views = image::Views::whole;
+    if (!result.error) record.seen = box_of(result.plan, result.picture);
+  }
+  record.note = result.note;
+  record.seconds = result.seconds;
+  const auto found = [&](const CloserLooks::Place& place) {
+    const image::Label& label = names.at(place.index);
+    return Prediction{.index = place.index,
+                      .id = label.id,
+                      .label = label.short_name,
+                      .prob = place.probability,
+                      .box = place.box};
+  };
+  if (result.closer) {
+    record.views = image::Views::look;
+    for (const CloserLooks::Place& look : result.closer->looks)
+      record.looks.push_back({found(look), look.weight});
+    if (result.closer->thing) record.thing = found(*result.closer->thing);
+    record.num_views = 1 + std::ssize(record.looks);
+  } else {
+    record.batch_size = result.batch_size;
+  }
   if (result.error) return record;
   record.tokens = engine().num_tokens(result.model_size.height, result.model_size.width);
   if (!result.closer) record.exit_layer = result.exit.layer;
-  record.top = top_classes(result, topk, labels());
+  record.top = top_classes(result, topk, names);
   std::erase_if(record.top,
                 [&](const Prediction& one) { return one.logit < source_->least_logit; });
   // A GPU's plan chooses some of them in its first batch.
@@ -262,7 +292,7 @@ Answer Session::answer(const PipelineResult& result, const Question& asked,
                        std::span<const MapChoice> maps, std::span<const std::int64_t> classes,
                        const model::explain::BeforeStep& before_step) {
   Answer answer;
-  Session& seer = session_of(result);
+  Session& seer = second_ && result.seer.is_of_small ? *second_ : *this;
   answer.record = seer.record(result, asked.topk);
   if (result.error) return answer;
   try {

@@ -112,8 +112,6 @@ class Session {
   Session(std::shared_ptr<const ModelSource> source, ResolvedTransform transform, RunRequest run,
           Console console);
   at::Tensor embedding(const PipelineResult& result);
-  /// The session whose model saw the picture.
-  Session& session_of(const PipelineResult& result);
   void add_second_model(const TransformRequest& transform);
   /// With a second model, for a result without an error: what that sees takes the place of the pass's answer.
   void look_closer(PipelineResult& result);

@@ -54,7 +54,7 @@ CommandSpec benchmark_spec() {
         number("fail-if-slower", "percent that images/s may be below --baseline",
                into(&BenchmarkRequest::most_percent_slower), takes("PCT"), by_default("5"),
                at_least(0), in("Comparison"), role(Role::report), keyed("measure.fail-if-slower"))},
-       record_output_options(),
+       output_options(record_formats()),
        general_options()});
   spec.common = {&ModelRequest::word,      &ModelRequest::attention, &TransformRequest::img_size,
                  &RunRequest::batch_size,  &RunRequest::precision,   &RunRequest::device,

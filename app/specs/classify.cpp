@@ -18,7 +18,7 @@ CommandSpec classify_spec() {
        preprocessing_options(),
        views_options(),
        runtime_options(),
-       record_output_options(),
+       output_options(record_formats()),
        label_options(),
        vote_options(),
        {integer("topk", "number of classes for every input", into(&ClassifyRequest::topk),

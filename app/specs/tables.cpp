@@ -1,8 +1,10 @@
 // The list of commands, and the tables of those that show things of this program and of files.
 #include "app/options/option_builders.h"
+#include "app/options/option_table.h"
 #include "app/specs/requests.h"
 #include "app/specs/specs.h"
 
+#include <algorithm>
 #include <array>
 #include <mutex>
 #include <optional>
@@ -95,6 +97,17 @@ const CommandSpec* find_command(std::string_view name) {
     return &*made[i];
   }
   return nullptr;
+}
+
+std::vector<std::string> commands_with_setting(std::string_view key) {
+  std::vector<std::string> names;
+  for (const CommandSpec& command : command_specs())
+    if (std::ranges::any_of(command.options, [&](const Option& option) {
+          return !option.key.empty() && (option.key == key || option.name == key ||
+                                         option.key.ends_with("." + std::string(key)));
+        }))
+      names.push_back(command.name);
+  return names;
 }
 
 CommandSpec doctor_spec() {

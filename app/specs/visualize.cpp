@@ -83,7 +83,7 @@ std::vector<Option> drawing_options() {
 }
 
 std::vector<Option> heatmap_output_options() {
-  std::vector<Option> options = record_output_options();
+  std::vector<Option> options = output_options(record_formats());
   Option& folder = row_of(options, &OutputRequest::file);
   folder.placeholder = "FOLDER|FILE";
   folder.help =

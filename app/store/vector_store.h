@@ -23,12 +23,12 @@
 
 namespace hydrascope::app {
 
-/// The origin of vectors, or of records; those of another origin are not comparable.
+/// The origin of vectors; those of another origin are not comparable.
 struct StoreFacts {
   std::string model;         ///< its name, for people
   std::string model_sha256;  ///< of the file of weights
   std::string attention;     ///< "softmax", with all that is computed beside the weights
-  std::string features;      ///< as of `--features`; of records, what answers
+  std::string features;      ///< as of `--features`
   std::string transform;     ///< "resize 256 (bicubic, antialias) -> ..."
   std::string precision;     ///< of the run; asked for as "", any is comparable
 

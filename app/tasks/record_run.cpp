@@ -34,7 +34,7 @@ int write_records(Session& session, const PicturesRequest& request, const Record
   InputStream inputs(request.words, request.recursive);
   std::function<std::optional<Input>()> next_input = [&] {
     std::optional<Input> input = inputs.next();
-    if (input && run.facts) input->stamp = stamp_of(*input);
+    if (input && run.origin) input->stamp = stamp_of(*input);
     return input;
   };
   Progress progress(run.command, std::nullopt, console.progress);
@@ -43,11 +43,10 @@ int write_records(Session& session, const PicturesRequest& request, const Record
   std::vector<std::string> names;  // of all inputs, where records are gone on with
   if (run.resumes) {
     constexpr const char* kAnew = "without `resume` the file is written anew";
-    StoreFacts asked = *run.facts;
-    if (request.run.precision == "auto") asked.precision.clear();
     const auto require_same = [&](const OrderedJson& record) {
-      if (record.contains("run"))  // version 0.1 did not say it
-        StoreFacts::from(record.at("run")).require_same(asked, file, kAnew);
+      const std::string origin = record.value("run", *run.origin);  // version 0.1 did not say it
+      if (origin != *run.origin)
+        throw UsageError("is of another run: " + origin + "; not of " + *run.origin, file, kAnew);
     };
     std::vector<RecordLines> earlier = read_records(output.part(), require_same);
     if (!earlier.empty() && earlier.back().are_of_video) earlier.pop_back();  // it begins anew
@@ -66,11 +65,11 @@ int write_records(Session& session, const PicturesRequest& request, const Record
     progress.advance(std::ssize(names) - std::ssize(left));
     next_input = one_by_one(std::move(left));
   }
-  const bool says_origin = run.facts && !output.part().empty();
+  const bool says_origin = run.origin && !output.part().empty();
   const PipelineTiming timing = session.run(next_input, [&](PipelineResult& result) {
     if (result.frame == 0) count.add_video(result.video);
     auto [json, text] = run.record(result);
-    if (says_origin) json["run"] = run.facts->json();
+    if (says_origin) json["run"] = *run.origin;
     if (says_origin && result.input.stamp != kNoStamp) json["file"] = result.input.stamp;
     progress.hide();
     if (records) records->write(json, text);

@@ -5,7 +5,6 @@
 #include "app/pipeline/pipeline.h"
 #include "app/results/json.h"
 #include "app/session/session.h"
-#include "app/store/vector_store.h"
 
 #include <functional>
 #include <optional>
@@ -21,7 +20,7 @@ struct RecordRun {
   /// The record of a picture, or of its failure, and its text for people. May take the result apart.
   std::function<std::pair<OrderedJson, std::string>(PipelineResult&)> record;
   /// The origin of records of a file in jsonl, which say it, and as which their input's file was read.
-  std::optional<StoreFacts> facts = {};
+  std::optional<std::string> origin = {};
   bool resumes = false;  ///< behind the records that the output holds
 };
 

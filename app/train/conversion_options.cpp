@@ -125,7 +125,7 @@ int default_processes(const ConvertRequest& request, const model::VitConfig& con
   const bool reads_input = std::ranges::find(request.words, "-") != request.words.end();
   if (reads_input || !model::resolve_device(request.run.device).is_cpu()) return 1;
   constexpr std::int64_t kMost = 4;
-  std::int64_t most = std::min(kMost, std::int64_t{kernels::device::available_processors()});
+  std::int64_t most = std::min(kMost, std::int64_t{kernels::device::processors().usable()});
   // Activations grow with width, depth and tokens, weights and their moments with depth and width
   // squared: DeiT-Tiny takes 2.2e9 bytes, DeiT-B 5e9.
   const auto tokens = static_cast<double>(config.training_grid().num_tokens());

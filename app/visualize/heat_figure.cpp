@@ -1,6 +1,6 @@
 #include "app/visualize/heat_figure.h"
 
-#include "app/results/caption_font.h"
+#include "app/run/assets.h"
 #include "kernels/error.h"
 
 #include <algorithm>
@@ -11,6 +11,12 @@
 
 namespace hydrascope::app {
 namespace {
+
+/// Read when it is first needed, for all threads.
+const viz::Font& caption_font() {
+  static const viz::Font font(assets_folder() / "fonts" / "DejaVuSans-subset.ttf");
+  return font;
+}
 
 const viz::Colormap& default_colormap(bool diverging) {
   const auto name = diverging ? viz::kDefaultDivergingColormap : viz::kDefaultColormap;

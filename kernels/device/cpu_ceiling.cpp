@@ -255,7 +255,7 @@ class Rate {
   ThreadTeam& team_;
   int threads_;
   Work work_;
-  int cores_ = available_cores();
+  int cores_ = processors().usable_cores();
   std::vector<double> rounds_;
   double best_ = 0;
   int turns_without_rise_ = 0;

@@ -181,11 +181,6 @@ std::optional<std::int64_t> memory_entry(const fs::path& root, std::string_view 
 
 }  // namespace
 
-int Processors::limited(int count) const noexcept {
-  if (!quota || *quota >= count) return count;
-  return std::max(1, static_cast<int>(std::ceil(*quota)));
-}
-
 std::string Processors::describe() const {
   std::string text = std::to_string(machine) + (machine == 1 ? " processor" : " processors");
   if (allowed < machine) text += ", " + std::to_string(allowed) + " by the affinity";
@@ -216,9 +211,6 @@ Processors processors(const fs::path& root) {
   });
   return found;
 }
-
-int available_processors() { return processors().usable(); }
-int available_cores() { return processors().usable_cores(); }
 
 std::optional<MemoryLimit> memory_limit(const fs::path& root) {
   std::optional<MemoryLimit> narrowest;

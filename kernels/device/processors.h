@@ -3,6 +3,8 @@
 
 #include "kernels/limits.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -29,15 +31,13 @@ struct Processors {
   [[nodiscard]] std::string describe() const;
 
  private:
-  [[nodiscard]] int limited(int count) const noexcept;
+  [[nodiscard]] int limited(int count) const noexcept {
+    return !quota || *quota >= count ? count : std::max(1, static_cast<int>(std::ceil(*quota)));
+  }
 };
 
 /// `root` stands for / in the names of the files that are read, for tests.
 Processors processors(const std::filesystem::path& root = "/");
-/// processors().usable().
-int available_processors();
-/// processors().usable_cores().
-int available_cores();
 
 /// Bytes that this process's cgroups let it have at most, and the bytes they hold now without pages
 /// that only repeat files.

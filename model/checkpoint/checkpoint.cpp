@@ -3,7 +3,7 @@
 #include "kernels/error.h"
 #include "kernels/number_text.h"
 #include "model/checkpoint/formats/refused_weights.h"
-#include "model/checkpoint/formats/safetensors_header.h"
+#include "model/checkpoint/formats/safetensors.h"
 #include "model/checkpoint/formats/strict_json.h"
 #include "model/config/architectures.h"
 #include "model/config/timm_models.h"
@@ -101,7 +101,18 @@ Checkpoint::Checkpoint(WeightFile file) : contents_(std::move(file)) {
     throw;
   }
   name_tensors();
-  add_notes();
+  std::ranges::copy(contents_.notes(), std::back_inserter(notes_));
+  if (!entry().empty()) notes_.push_back("the weights are '" + entry() + "' of the file");
+  if (contents_.has_unused_ema())
+    notes_.push_back("the file also holds averaged weights: `use_ema` takes them");
+  for (const std::string& part : mapping_.left_out()) notes_.push_back("left out: " + part);
+  std::string prefixes;
+  for (const std::string& prefix : stripped()) prefixes += prefix;
+  if (!prefixes.empty())
+    notes_.push_back("stripped '" + prefixes + "' from the names of the tensors");
+  // EasyCV's published Hydra models: DeiT-B whose last 8 or all 12 layers run Hydra attention.
+  if (!stripped().empty() && stripped().back() == "backbone." && metadata("attention").empty())
+    notes_.push_back("the file does not say which attention its layers use: `attn` does");
   settle_hub();
   note_assumptions();
 }
@@ -256,22 +267,6 @@ void Checkpoint::share_out(const TensorView& of_all, std::map<std::string, Named
     }
     for (std::int64_t axis = 0; axis < 2; ++axis)
       tensor.parts.push_back(derived_.rows(*layers, axis * shape[1] + layer, 1));
-  }
-}
-
-void Checkpoint::add_notes() {
-  std::ranges::copy(contents_.notes(), std::back_inserter(notes_));
-  if (!entry().empty()) notes_.push_back("the weights are '" + entry() + "' of the file");
-  if (contents_.has_unused_ema())
-    notes_.push_back("the file also holds averaged weights: `use_ema` takes them");
-  for (const std::string& part : mapping_.left_out()) notes_.push_back("left out: " + part);
-  std::string prefixes;
-  for (const std::string& prefix : stripped()) prefixes += prefix;
-  if (prefixes.empty()) return;
-  notes_.push_back("stripped '" + prefixes + "' from the names of the tensors");
-  // EasyCV's published Hydra models: DeiT-B whose last 8 or all 12 layers run Hydra attention.
-  if (stripped().back() == "backbone." && metadata("attention").empty()) {
-    notes_.push_back("the file does not say which attention its layers use: `attn` does");
   }
 }
 

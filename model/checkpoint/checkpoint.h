@@ -156,7 +156,6 @@ class Checkpoint {
   void share_out(const TensorView& of_all, std::map<std::string, NamedTensor>& named);
   /// In our own files the metadata win: a contradicting configuration beside them is dropped.
   void settle_hub();
-  void add_notes();
   /// Notes assumptions about facts that no tensor shows, and claims that the tensors contradict.
   void note_assumptions();
   [[nodiscard]] std::int64_t count_blocks() const;

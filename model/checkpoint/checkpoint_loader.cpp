@@ -2,7 +2,7 @@
 #include "kernels/error.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/checkpoint/formats/mapped_file.h"
-#include "model/checkpoint/formats/safetensors_header.h"
+#include "model/checkpoint/formats/safetensors.h"
 #include "model/checkpoint/scalar_type.h"
 #include "model/registry/positions.h"
 #include "model/vision_transformer.h"

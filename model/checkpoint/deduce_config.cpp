@@ -3,7 +3,7 @@
 #include "kernels/error.h"
 #include "kernels/number_text.h"
 #include "model/checkpoint/checkpoint.h"
-#include "model/checkpoint/formats/safetensors_header.h"
+#include "model/checkpoint/formats/safetensors.h"
 #include "model/checkpoint/formats/strict_json.h"
 #include "model/checkpoint/scalar_type.h"
 #include "model/config/architectures.h"

@@ -3,7 +3,7 @@
 #include "kernels/error.h"
 #include "model/checkpoint/formats/json_fields.h"
 #include "model/checkpoint/formats/refused_weights.h"
-#include "model/checkpoint/formats/safetensors_header.h"
+#include "model/checkpoint/formats/safetensors.h"
 #include "model/checkpoint/formats/strict_json.h"
 #include "model/checkpoint/hub/key_map.h"
 #include "model/checkpoint/scalar_type.h"

@@ -43,7 +43,7 @@ void check_header(const Header& header, const DecodeOptions& options) {
     throw Error(ErrorCode::unsupported_format, "the content is no picture in a known format", {},
                 readable_formats() + " are read; the name of the file plays no part");
   }
-  const auto format = std::ranges::find(picture_formats(), header.format, &PictureFormat::name);
+  const auto format = std::ranges::find(picture_formats, header.format, &PictureFormat::name);
   if (format->decoders == Decoders::none) refuse(*format);
   if (header.width <= 0 || header.height <= 0) {
     throw Error(ErrorCode::decode_failed, "the " + header.format +
@@ -59,13 +59,6 @@ void check_header(const Header& header, const DecodeOptions& options) {
   }
 }
 
-/// The part of the stored picture that somebody needs: all of it if it is turned afterwards.
-PixelBox needed_of(const Header& header, const DecodeOptions& options, const NeededPixels& needed) {
-  const bool turns = options.apply_exif && header.orientation != 1;
-  if (!needed || turns) return {0, 0, header.height, header.width};
-  return needed(header.height, header.width);
-}
-
 Picture decode_as_stored(const Encoded& encoded, const Header& header, const DecodeOptions& options,
                          const NeededPixels& needed) {
   const Colour& background = options.background;
@@ -75,8 +68,13 @@ Picture decode_as_stored(const Encoded& encoded, const Header& header, const Dec
   if (header.format == "pnm") return decode_pnm(encoded);
   if (header.format == "psd") return decode_psd(encoded, header, background);
   if (header.format == "tiff") return decode_tiff(encoded, background);
-  if (header.format == "jpeg" && has_libjpeg())
-    return decode_with_libjpeg(encoded, header, needed_of(header, options, needed));
+  if (header.format == "jpeg" && has_libjpeg) {
+    // All of a picture that is turned afterwards is needed.
+    const bool is_whole = !needed || (options.apply_exif && header.orientation != 1);
+    return decode_with_libjpeg(encoded, header,
+                               is_whole ? PixelBox{0, 0, header.height, header.width}
+                                        : needed(header.height, header.width));
+  }
   if (std::cmp_greater(encoded.bytes.size(), std::numeric_limits<int>::max())) {
     throw Error(ErrorCode::too_large, "the file is larger than 2 GiB");
   }
@@ -236,6 +234,6 @@ std::string decoder_name() {
   return opencv.empty() ? stb_name() + (why_not.empty() ? "" : " (" + why_not + ")") : opencv;
 }
 
-bool decodes_jpeg_like_pillow() { return has_libjpeg() || !opencv_name().empty(); }
+bool decodes_jpeg_like_pillow() { return has_libjpeg || !opencv_name().empty(); }
 
 }  // namespace hydrascope::image

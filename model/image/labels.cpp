@@ -37,16 +37,12 @@ bool is_synset(std::string_view word) {
                      [](unsigned char digit) { return std::isdigit(digit) != 0; });
 }
 
-std::string_view first_of_list(std::string_view names) {
-  return trim(names.substr(0, names.find(',')));
-}
-
 Label parse_line(std::string_view line) {
   const std::string_view word = line.substr(0, line.find_first_of(kBlank));
   const std::string_view id = is_synset(word) ? word : std::string_view{};
   std::string_view names = trim(line.substr(id.size()));
   if (names.empty()) names = id;
-  std::string_view short_name = first_of_list(names);
+  std::string_view short_name = trim(names.substr(0, names.find(',')));
   if (short_name.empty()) short_name = names;
   return {std::string(id), std::string(names), std::string(short_name)};
 }
@@ -136,10 +132,16 @@ void Labels::add(Label label, const std::string& subject) {
                   subject);
     }
   }
-  add_name(label.names, index);
+  const auto add_name = [&](std::string_view name) {
+    std::string key = lookup_key(name);
+    if (key.empty()) return;
+    std::vector<std::int64_t>& indices = indices_of_name_[std::move(key)];
+    if (indices.empty() || indices.back() != index) indices.push_back(index);
+  };
+  add_name(label.names);
   for (std::string_view rest = label.names; !rest.empty();) {
     const std::size_t comma = std::min(rest.find(','), rest.size());
-    add_name(rest.substr(0, comma), index);
+    add_name(rest.substr(0, comma));
     rest.remove_prefix(std::min(comma + 1, rest.size()));
   }
   labels_.push_back(std::move(label));
@@ -150,13 +152,6 @@ void Labels::part_short_names() {
   for (const Label& label : labels_) ++counts[label.short_name];
   for (Label& label : labels_)
     if (label.id.empty() && counts.at(label.short_name) > 1) label.short_name = label.names;
-}
-
-void Labels::add_name(std::string_view name, std::int64_t index) {
-  std::string key = lookup_key(name);
-  if (key.empty()) return;
-  std::vector<std::int64_t>& indices = indices_of_name_[std::move(key)];
-  if (indices.empty() || indices.back() != index) indices.push_back(index);
 }
 
 const Label& Labels::at(std::int64_t index) const {

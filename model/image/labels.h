@@ -55,7 +55,6 @@ class Labels {
   void add(Label label, const std::string& subject);
   /// Gives classes without ids whose short names are the same their whole names: "Portland, OR".
   void part_short_names();
-  void add_name(std::string_view name, std::int64_t index);
 
   std::vector<Label> labels_;
   std::unordered_map<std::string, std::int64_t> index_of_id_;

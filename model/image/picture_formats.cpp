@@ -136,7 +136,7 @@ bool has_one_of(std::string_view extensions, const std::filesystem::path& file) 
 
 }  // namespace
 
-std::span<const PictureFormat> picture_formats() { return kFormats; }
+constinit const std::span<const PictureFormat> picture_formats = kFormats;
 
 const PictureFormat* format_of_bytes(std::span<const std::byte> bytes) {
   const auto found = std::ranges::find_if(kFormats, [&](const PictureFormat& format) {

@@ -26,7 +26,7 @@ struct PictureFormat {
   bool (*begins)(std::span<const std::byte> bytes) = nullptr;
 };
 
-std::span<const PictureFormat> picture_formats();
+extern const std::span<const PictureFormat> picture_formats;
 
 /// The format of a file's first bytes; null if no format begins so.
 const PictureFormat* format_of_bytes(std::span<const std::byte> bytes);

@@ -414,20 +414,4 @@ Picture halved(const Picture& picture) {
   return half;
 }
 
-double resample_bytes(Size picture, Size size, const Window& window) {
-  const auto most = [](std::int64_t from, std::int64_t to) {
-    return 4 * std::max(static_cast<double>(from) / static_cast<double>(to), 1.0) + 4;
-  };
-  const double rows = picture.height != size.height ? most(picture.height, size.height) : 0;
-  const double columns = picture.width != size.width ? most(picture.width, size.width) : 0;
-  const auto height = static_cast<double>(window.height);
-  const auto width = static_cast<double>(window.width);
-  constexpr double kWeight = sizeof(std::int16_t);
-  const double pixels =
-      columns > 0 ? std::min(columns * (width + 2), static_cast<double>(picture.width)) : 0;
-  // Weights, a part of a source row, the rows between the passes and where they are.
-  return kWeight * (rows * height + columns * width) + 16 * (height + width) + 3 * pixels +
-         (columns > 0 ? 3 * rows * width : 0) + 8 * rows;
-}
-
 }  // namespace hydrascope::image

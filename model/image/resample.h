@@ -27,7 +27,4 @@ PixelBox needed_pixels(Size picture, Size size, const Window& window, Interpolat
 /// Half of each edge, rounded down: means of 2x2 pixels, rounded half up. The picture has 2 pixels along each edge.
 Picture halved(const Picture& picture);
 
-/// Most bytes that `resample` allocates.
-double resample_bytes(Size picture, Size size, const Window& window);
-
 }  // namespace hydrascope::image

@@ -139,6 +139,23 @@ Size size_of_look(const TransformConfig& config, Size picture) {
              : Size{at_most(rounded.height, rounded.width), rounded.width};
 }
 
+/// Most bytes that `resample` allocates.
+double resample_bytes(Size picture, Size size, const Window& window) {
+  const auto most = [](std::int64_t from, std::int64_t to) {
+    return 4 * std::max(static_cast<double>(from) / static_cast<double>(to), 1.0) + 4;
+  };
+  const double rows = picture.height != size.height ? most(picture.height, size.height) : 0;
+  const double columns = picture.width != size.width ? most(picture.width, size.width) : 0;
+  const auto height = static_cast<double>(window.height);
+  const auto width = static_cast<double>(window.width);
+  constexpr double kWeight = sizeof(std::int16_t);
+  const double pixels =
+      columns > 0 ? std::min(columns * (width + 2), static_cast<double>(picture.width)) : 0;
+  // Weights, a part of a source row, the rows between the passes and where they are.
+  return kWeight * (rows * height + columns * width) + 16 * (height + width) + 3 * pixels +
+         (columns > 0 ? 3 * rows * width : 0) + 8 * rows;
+}
+
 /// Refuses plans that take more memory than a picture of `max_pixels`, and resamplings of edges of
 /// millions of pixels.
 void check_memory(const TransformPlan& plan, Size picture, std::int64_t max_pixels) {

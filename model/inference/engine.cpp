@@ -37,24 +37,21 @@ void Engine::guarded(const std::string& what, const std::function<void()>& work)
   with_torch_errors(what, options_.device.str(), kLessOfABatch, work);
 }
 
-void Engine::follow(const ImageBatch& batch) {
-  if (options_.memory.empty()) return;
-  if (batch.size() != 1)
-    throw Error(ErrorCode::internal, "frames of a video come one by one", batch.describe());
-  const auto size = [](std::int64_t height, std::int64_t width) {
-    return std::to_string(height) + "x" + std::to_string(width);
-  };
-  if (batch.goes_on && (batch.height != frame_height_ || batch.width != frame_width_))
-    throw Error(ErrorCode::unsupported_format, "a frame of " + size(batch.height, batch.width) +
-                                                   " after frames of " +
-                                                   size(frame_height_, frame_width_) +
-                                                   " (HxW); a memory holds frames of one size");
-  frame_height_ = batch.height;
-  frame_width_ = batch.width;
-}
-
 EngineOutputs Engine::compute(const ImageBatch& batch) {
-  follow(batch);
+  if (!options_.memory.empty()) {
+    if (batch.size() != 1)
+      throw Error(ErrorCode::internal, "frames of a video come one by one", batch.describe());
+    const auto size = [](std::int64_t height, std::int64_t width) {
+      return std::to_string(height) + "x" + std::to_string(width);
+    };
+    if (batch.goes_on && (batch.height != frame_height_ || batch.width != frame_width_))
+      throw Error(ErrorCode::unsupported_format, "a frame of " + size(batch.height, batch.width) +
+                                                     " after frames of " +
+                                                     size(frame_height_, frame_width_) +
+                                                     " (HxW); a memory holds frames of one size");
+    frame_height_ = batch.height;
+    frame_width_ = batch.width;
+  }
   EngineOutputs outputs;
   guarded(batch.describe(), [&] { outputs = run(batch); });
   return outputs;

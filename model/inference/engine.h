@@ -117,8 +117,6 @@ class Engine {
  private:
   friend PendingBatch start(Engine& engine, const ImageBatch& batch);
 
-  /// Takes the batch as the next frame, or as the first of a video.
-  void follow(const ImageBatch& batch);
   /// The outputs of a batch, by the options' precision and determinism, with autocast off.
   virtual EngineOutputs run(const ImageBatch& batch) = 0;
   /// Does `work` in that way. LibTorch's errors become Error about `what`.

@@ -89,10 +89,17 @@ struct LayerChoices {
     return result;
   }
 
+  /// "softmax:0-9,hydra:10-11", or the one name of all layers.
   [[nodiscard]] std::string text(const std::vector<Spec>& layers) const {
-    std::vector<std::string> names;
-    for (const Spec& layer : layers) names.push_back(layer.*name);
-    return layers_text(names.empty() ? std::vector<std::string>{Spec{}.*name} : names);
+    std::string text;
+    for (std::size_t begin = 0, end = 0; begin < layers.size(); begin = end) {
+      const std::string& one = layers[begin].*name;
+      for (end = begin; end < layers.size() && layers[end].*name == one;) ++end;
+      if (end - begin == layers.size()) return one;
+      text += (text.empty() ? "" : ",") + one + ":" + std::to_string(begin);
+      if (end - begin > 1) text += "-" + std::to_string(end - 1);
+    }
+    return layers.empty() ? Spec{}.*name : text;
   }
 };
 

@@ -111,18 +111,4 @@ LayerSetting parse_layer_setting(std::string_view setting, const std::string& fo
           std::string(setting.substr(equals + 1))};
 }
 
-std::string layers_text(const std::vector<std::string>& names) {
-  if (names.empty()) return "";
-  if (std::ranges::count(names, names.front()) == std::ssize(names)) return names.front();
-  std::string text;
-  for (std::size_t begin = 0; begin < names.size();) {
-    std::size_t end = begin + 1;
-    while (end < names.size() && names[end] == names[begin]) ++end;
-    text += (text.empty() ? "" : ",") + names[begin] + ":" + std::to_string(begin);
-    if (end - begin > 1) text += "-" + std::to_string(end - 1);
-    begin = end;
-  }
-  return text;
-}
-
 }  // namespace hydrascope::model

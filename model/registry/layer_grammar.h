@@ -49,7 +49,4 @@ struct LayerSetting {
 LayerSetting parse_layer_setting(std::string_view setting, const std::string& form,
                                  const LayerField& field);
 
-/// "softmax:0-9,hydra:10-11" for the names of consecutive layers, or the one name of all layers.
-std::string layers_text(const std::vector<std::string>& names);
-
 }  // namespace hydrascope::model

@@ -1,7 +1,7 @@
 // The rules of a file of torch.save that is read, whatever its bytes.
 #pragma once
 
-#include "model/checkpoint/formats/safetensors_header.h"
+#include "model/checkpoint/formats/safetensors.h"
 #include "model/checkpoint/formats/torch/torch_pickle.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -70,9 +70,6 @@ std::string json_reason(const Json::exception& error) {
   return end == text.npos ? text : text.substr(end + 2);
 }
 
-JsonFields::JsonFields(const Json& object, std::string subject, std::string path)
-    : object_(&object), subject_(std::move(subject)), path_(std::move(path)) {}
-
 const Json* JsonFields::find(std::string_view key) const {
   const auto found = object_->find(key);
   return found == object_->end() || found->is_null() ? nullptr : &*found;

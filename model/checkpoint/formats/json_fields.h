@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace hydrascope::checkpoint {
@@ -20,7 +21,8 @@ namespace hydrascope::checkpoint {
 class JsonFields {
  public:
   /// Errors name the file `subject`. `path` stands in front of keys: "pretrained_cfg.".
-  JsonFields(const nlohmann::json& object, std::string subject, std::string path = {});
+  JsonFields(const nlohmann::json& object, std::string subject, std::string path = {})
+      : object_(&object), subject_(std::move(subject)), path_(std::move(path)) {}
 
   [[nodiscard]] const nlohmann::json& members() const noexcept { return *object_; }
   [[nodiscard]] bool contains(std::string_view key) const { return find(key) != nullptr; }

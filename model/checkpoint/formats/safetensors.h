@@ -47,9 +47,18 @@ std::size_t size_of(Dtype dtype);
 /// The reverse of `name`.
 std::optional<Dtype> find_dtype(std::string_view name);
 
+inline constexpr std::string_view kMetadataKey = "__metadata__";
+
 /// Limits of a file; the writer keeps to them too.
 inline constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;
 inline constexpr std::size_t kMaxRank = 16;
+
+/// Bytes of a tensor. Nothing when an extent is negative or the product overflows 63 bits; an
+/// extent of zero does not hide the overflow, as strides would overflow all the same.
+std::optional<std::uint64_t> byte_size(std::span<const std::int64_t> shape, Dtype dtype);
+
+/// "(2, 3)".
+std::string shape_text(std::span<const std::int64_t> shape);
 
 /// Metadata of a file: string to string, sorted.
 using Metadata = std::map<std::string, std::string>;

@@ -2,7 +2,6 @@
 #include "kernels/input_file.h"
 #include "kernels/new_file.h"
 #include "model/checkpoint/formats/safetensors.h"
-#include "model/checkpoint/formats/safetensors_header.h"
 #include "model/checkpoint/formats/strict_json.h"
 
 #include <algorithm>

@@ -30,10 +30,6 @@ std::string_view format_of(const fs::path& file) {
 
 }  // namespace
 
-WeightFile::WeightFile()
-    : metadata_(std::make_shared<const Metadata>()),
-      tensors_(std::make_shared<const std::vector<TensorView>>()) {}
-
 template <class Reader>
 void WeightFile::keep(Reader reader) {
   const auto owner = std::make_shared<const Reader>(std::move(reader));

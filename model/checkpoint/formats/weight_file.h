@@ -19,7 +19,6 @@ struct WeightFileOptions {
 /// Tensors and metadata of one file. Copies share the mapping.
 class WeightFile {
  public:
-  WeightFile();
   /// Opens a file, the index of shards, or a folder (`choose_weights`). Throws Error(not_found) for
   /// a missing path, and as `refuse_format` does for other formats and as the readers do.
   static WeightFile open(const std::filesystem::path& path, const WeightFileOptions& options = {});
@@ -50,8 +49,9 @@ class WeightFile {
   bool has_unused_ema_ = false;
   std::vector<std::string> notes_;
   // Both point into the reader, which each of them keeps alive.
-  std::shared_ptr<const Metadata> metadata_;
-  std::shared_ptr<const std::vector<TensorView>> tensors_;
+  std::shared_ptr<const Metadata> metadata_ = std::make_shared<const Metadata>();
+  std::shared_ptr<const std::vector<TensorView>> tensors_ =
+      std::make_shared<const std::vector<TensorView>>();
 };
 
 }  // namespace hydrascope::checkpoint

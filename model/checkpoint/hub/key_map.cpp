@@ -81,7 +81,7 @@ std::string fill(std::string_view pattern, const Wildcards& wildcards) {
 }
 
 unsigned bit_of(const Layout& layout) {
-  return 1U << static_cast<unsigned>(&layout - layouts().data());
+  return 1U << static_cast<unsigned>(&layout - layouts.data());
 }
 
 /// DINOv2's chunks of blocks: `blocks.CHUNK.LAYER.`, where layers are counted through.
@@ -96,7 +96,7 @@ bool holds(With with, bool has_classifier) { return with == With::any || has_cla
 std::optional<MappedKey> map_by_rule(const Layout& layout, std::string_view key,
                                      bool has_classifier) {
   const std::string name = layout.native ? without_chunk(key) : std::string(key);
-  for (const Rule& rule : rules()) {
+  for (const Rule& rule : rules) {
     if ((rule.layouts & bit_of(layout)) == 0 || !holds(rule.with, has_classifier)) continue;
     if (const auto wildcards = match(rule.pattern, name))
       return MappedKey{fill(rule.target, *wildcards), rule.part, rule.parts, rule.form, {}};
@@ -111,7 +111,7 @@ MappedKey map_key(const Layout& layout, std::string_view key, bool has_classifie
 
 /// "" for a part of the model.
 std::string_view left_out_as(const Layout& layout, std::string_view key) {
-  for (const LeftOut& part : parts_left_out())
+  for (const LeftOut& part : parts_left_out)
     if ((part.layouts & bit_of(layout)) != 0 && match(part.pattern, key)) return part.what;
   return "";
 }
@@ -174,7 +174,7 @@ bool is_beside(std::string_view key) {
   for (const std::string& key : keys.first(std::min(keys.size(), kShown)))
     shown += (shown.empty() ? "" : ", ") + shown_key(key);
   std::string known;
-  for (const Layout& layout : layouts())
+  for (const Layout& layout : layouts)
     known += (known.empty() ? "" : ", ") + std::string(layout.name);
   throw Error(ErrorCode::unsupported_format,
               "tensor names are not those of a known ViT layout (found " + shown + ", ...)",
@@ -187,7 +187,7 @@ std::vector<std::string> KeyMapping::file_names(std::string_view target) const {
   const std::string& front = is_head(target) ? head_prefix : prefix;
   if (layout->native) return {front + std::string(target)};
   std::vector<std::string> names;
-  for (const Rule& rule : rules()) {
+  for (const Rule& rule : rules) {
     if ((rule.layouts & bit_of(*layout)) == 0 || rule.target.empty() ||
         rule.form == Form::no_key_bias || !holds(rule.with, pools_mean))
       continue;
@@ -214,7 +214,7 @@ std::vector<std::string> KeyMapping::left_out() const {
 KeyMapping map_keys(std::span<const std::string> keys, const std::string& subject) {
   KeyMapping mapping;
   std::map<std::string_view, std::string_view> models;  // prefix -> a key that has it
-  for (const Layout& layout : layouts()) {
+  for (const Layout& layout : layouts) {
     for (const std::string& key : keys)
       if (const auto prefix = prefix_of(layout, key)) models.emplace(*prefix, key);
     if (models.empty()) continue;
@@ -287,7 +287,7 @@ KeyMapping map_keys(std::span<const std::string> keys, const std::string& subjec
 
 std::vector<MappedKey> meanings_of(std::string_view key) {
   std::vector<MappedKey> meanings;
-  for (const Layout& layout : layouts()) {
+  for (const Layout& layout : layouts) {
     for (std::size_t start = 0; start < key.size();) {
       auto meaning = map_by_rule(layout, key.substr(start), /*has_classifier=*/false);
       if (meaning && !meaning->target.empty()) meanings.push_back(std::move(*meaning));

@@ -44,7 +44,7 @@ struct Layout {
 };
 
 /// All layouts that this build reads.
-std::span<const Layout> layouts();
+extern const std::span<const Layout> layouts;
 
 /// The meaning of one key of the file.
 struct MappedKey {

@@ -264,10 +264,8 @@ constexpr std::array kLeftOut{
 
 }  // namespace
 
-std::span<const Layout> layouts() { return kLayouts; }
-
-std::span<const Rule> rules() { return kRules; }
-
-std::span<const LeftOut> parts_left_out() { return kLeftOut; }
+constinit const std::span<const Layout> layouts = kLayouts;
+constinit const std::span<const Rule> rules = kRules;
+constinit const std::span<const LeftOut> parts_left_out = kLeftOut;
 
 }  // namespace hydrascope::checkpoint

@@ -14,7 +14,7 @@ enum class With { any, classifier };
 
 /// `#` stands for a layer's number, a `*` at the end for any rest.
 struct Rule {
-  unsigned layouts;  ///< bit i: it holds in layouts()[i]
+  unsigned layouts;  ///< bit i: it holds in layouts[i]
   std::string_view pattern;
   std::string_view target;  ///< "" = not used for inference
   int part = kWhole;
@@ -27,7 +27,7 @@ struct Rule {
 inline constexpr unsigned kClip = 1U << 9U;
 
 /// The first that matches a name counts.
-std::span<const Rule> rules();
+extern const std::span<const Rule> rules;
 
 /// Parts that a file may hold beside or inside of the model and that no vision tower uses.
 struct LeftOut {
@@ -36,6 +36,6 @@ struct LeftOut {
   std::string_view what;
 };
 
-std::span<const LeftOut> parts_left_out();
+extern const std::span<const LeftOut> parts_left_out;
 
 }  // namespace hydrascope::checkpoint

@@ -149,7 +149,7 @@ class JpegRows {
 
 }  // namespace
 
-bool has_libjpeg() { return true; }
+constinit const bool has_libjpeg = true;
 
 Picture decode_with_libjpeg(const Encoded& encoded, const Header& header, const PixelBox& needed) {
   JpegRows jpeg(encoded.bytes);
@@ -189,7 +189,7 @@ Picture decode_with_libjpeg(const Encoded& encoded, const Header& header, const 
 
 #else
 
-bool has_libjpeg() { return false; }
+constinit const bool has_libjpeg = false;
 
 Picture decode_with_libjpeg(const Encoded&, const Header&, const PixelBox&) {
   throw Error(ErrorCode::unsupported_format, "this build has no libjpeg");

@@ -78,7 +78,7 @@ bool opencv_decodes(const Header& header);
 Picture decode_with_opencv(const Encoded& encoded, const Header& header, const Colour& background);
 /// JPEG as Pillow reads it: data that end within the picture are an error, a missing end is none.
 Picture decode_with_libjpeg(const Encoded& encoded, const Header& header, const PixelBox& needed);
-bool has_libjpeg();
+extern const bool has_libjpeg;
 Picture decode_bmp(const Encoded& encoded, const Header& header, const Colour& background);
 Picture decode_gif(const Encoded& encoded, const Header& header, const Colour& background);
 Picture decode_png(const Encoded& encoded, const Colour& background);

@@ -18,6 +18,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace hydrascope::app {
@@ -226,7 +227,11 @@ TEST(CommandTables, SettingsOfRunsAreChecked) {
   EXPECT_EQ(options.named("steps-maps").integer(), 7);
   EXPECT_ERROR(set("convert", {"size.lr=1"}), invalid_argument, "no such setting",
                "`set` size.lr=1", "did you mean sizes.lr?");
-  EXPECT_ERROR(set("train", {"sizes.lr=1"}), invalid_argument, "no such setting");
+  EXPECT_ERROR(set("train", {"sizes.lr=1"}), invalid_argument, "sizes.lr is a setting of convert",
+               "`set` sizes.lr=1");
+  EXPECT_ERROR(set("classify", {"steps=1"}), invalid_argument, "of faithfulness and convert");
+  EXPECT_ERROR(set("convert", {"run.patience=1"}), invalid_argument, "no such setting",
+               "`set` evaluations=N");
   EXPECT_ERROR(set("convert", {"steps=1"}), invalid_argument, "names several settings");
   const hydrascope::testing::TemporaryFolder folder;
   const std::string config = folder.write("steps.json", R"({"steps": 1})").string();
@@ -250,6 +255,25 @@ TEST(CommandTables, SettingsOfRunsAreChecked) {
   }
 }
 
+// CHANGELOG says what went.
+TEST(CommandTables, WordsOfEarlierVersionsSayWhatToUse) {
+  for (const auto& [command, words, hint] :
+       {std::tuple<const char*, std::vector<std::string>, const char*>{
+            "classify", {"--strict"}, "`set` on-error=fail"},
+        {"evaluate", {"--no-progress"}, "`set` progress=off"},
+        {"classify", {"-j8"}, "`set` workers=N"},
+        {"classify", {"-vj", "8"}, "`set` workers=N"},
+        {"classify", {"--print_transform"}, "models info MODEL"},
+        {"classify", {"--views", "tiles"}, "`views` look"},
+        {"convert", {"--report", "a.json"}, "`format` json or html"},
+        {"embed", {"--resume"}, "goes on by itself"},
+        {"benchmark", {"--compare", "a", "b"}, "`baseline`"},
+        {"train", {"--set", "sched=step"}, "`set` sched=cosine"}})
+    EXPECT_ERROR(parse(*find_command(command), words), invalid_argument, hint);
+  EXPECT_EQ(instead_of("inspect"), "hydrascope models info FILE");
+  EXPECT_EQ(instead_of("--report"), "");
+}
+
 TEST(CommandTables, OneWordForOneThing) {
   const auto option_of = [](const char* command, const char* spelling) {
     const CommandSpec* spec = find_command(command);
@@ -260,9 +284,8 @@ TEST(CommandTables, OneWordForOneThing) {
     EXPECT_EQ(option_of(command, "method"), "method") << command;
   // -m is the model everywhere.
   for (const CommandSpec& command : command_specs()) {
-    if (const OptionMatch match = find_short_option(command, 'm')) {
-      EXPECT_EQ(match.option->name, "model") << command.name;
-    }
+    for (const Option& option : command.options)
+      EXPECT_EQ(option.short_name == 'm', option.name == "model") << command.name;
   }
   for (const char* command : {"convert", "train"}) {
     EXPECT_EQ(find_option(*find_command(command), "held-out").option->placeholder, "N|SHARE")

@@ -1,5 +1,6 @@
 #include "app/pictures/inputs.h"
 
+#include "model/image/picture_formats.h"
 #include "tests/as_nobody.h"
 #include "tests/temporary_folder.h"
 
@@ -72,11 +73,11 @@ TEST(Extensions, AreCaseInsensitive) {
         "a.Psd",  "x.y/a.b.jpg", "a.jp2",  "a.J2K", "a.jpf",  "a.mpo", "a.apng", "a.HEIC",
         "a.avif", "a.svg",       "a.CR2",  "a.nef", "a.jxl"}) {
     EXPECT_TRUE(has_image_extension(name)) << name;
-    EXPECT_FALSE(has_video_extension(name)) << name;
+    EXPECT_FALSE(image::is_named_as_video(name)) << name;
   }
   for (const char* name :
        {"a.mp4", "a.MOV", "a.mkv", "a.avi", "a.webm", "a.m4v", "a.mpg", "a.mpeg"}) {
-    EXPECT_TRUE(has_video_extension(name)) << name;
+    EXPECT_TRUE(image::is_named_as_video(name)) << name;
     EXPECT_FALSE(has_image_extension(name)) << name;
   }
   for (const char* name : {"a", "jpg", ".jpg", "a.txt", "a.jpg.txt", "a.jpg/b"}) {

@@ -59,7 +59,7 @@ TEST(Decode, JpegWithoutOpencvHasItsPixels) {
        {"baseline.jpg", "progressive.jpg", "grey.jpg", "exif.jpg", "restarts.jpg"}) {
     const std::string text = sample(file);
     const Header header = probe(bytes_of(text));
-    if (!has_libjpeg()) GTEST_SKIP() << "this build has no header of libjpeg";
+    if (!has_libjpeg) GTEST_SKIP() << "this build has no header of libjpeg";
     EXPECT_EQ(decode_with_libjpeg(bytes_of(text), header, {0, 0, header.height, header.width}).rgb,
               decode_with_opencv(bytes_of(text), header, {}).rgb)
         << file;
@@ -205,7 +205,7 @@ TEST(Decode, JpegCutAnywhereIsAnError) {
 
 // Zeros, as a file system leaves them, behind all rows or within them.
 TEST(Decode, JpegWhoseEndIsLost) {
-  if (!has_libjpeg()) GTEST_SKIP() << "this build has no header of libjpeg";
+  if (!has_libjpeg) GTEST_SKIP() << "this build has no header of libjpeg";
   const std::string whole = sample("baseline.jpg");
   const std::string zeros(5000, '\0');
   EXPECT_EQ(decode_text(whole.substr(0, whole.size() - 2) + zeros).rgb, decode_text(whole).rgb);

@@ -53,7 +53,7 @@ std::map<std::string, std::string> samples() {
 
 TEST(PictureFormatsTest, EachHasNamesThatNoOtherHas) {
   std::set<std::string> known;
-  for (const PictureFormat& format : picture_formats()) {
+  for (const PictureFormat& format : picture_formats) {
     EXPECT_FALSE(extensions_of(format).empty()) << format.name;
     for (const std::string& extension : extensions_of(format)) {
       EXPECT_TRUE(known.insert(extension).second) << extension;
@@ -74,7 +74,7 @@ TEST(PictureFormatsTest, EachHasNamesThatNoOtherHas) {
 TEST(PictureFormatsTest, WhatIsReadIsKnownByItsBytesAndDecoded) {
   const std::map<std::string, std::string> pictures = samples();
   const DecodeOptions options;
-  for (const PictureFormat& format : picture_formats()) {
+  for (const PictureFormat& format : picture_formats) {
     if (format.decoders == Decoders::none) continue;
     const auto sample = pictures.find(std::string(format.name));
     ASSERT_NE(sample, pictures.end()) << "no sample of " << format.name;
@@ -106,7 +106,7 @@ TEST(PictureFormatsTest, NoFormatBeginsAsAnother) {
   }
   for (const auto& [name, bytes] : beginnings) {
     const std::string head = bytes.substr(0, 64);
-    for (const PictureFormat& format : picture_formats()) {
+    for (const PictureFormat& format : picture_formats) {
       const bool is_taken = format.begins != nullptr && format.begins(bytes_of(head));
       EXPECT_TRUE(!is_taken || format.name == name) << format.name << " takes one of " << name;
     }

@@ -3,7 +3,7 @@
 #include "kernels/error.h"
 #include "kernels/number_text.h"
 #include "model/checkpoint/formats/foreign_formats.h"
-#include "model/checkpoint/formats/safetensors_header.h"
+#include "model/checkpoint/formats/safetensors.h"
 #include "model/checkpoint/formats/strict_json.h"
 #include "model/checkpoint/formats/torch/pickle_globals.h"
 #include "model/checkpoint/formats/torch/pickle_value.h"
