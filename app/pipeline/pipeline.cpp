@@ -272,15 +272,10 @@ class Pipeline {
     drop_unwanted(items);
     if (items.empty()) return;
     const image::Size size = items.front().result.model_size;
-    const auto& trained = options_.trained_size;
-    constexpr double kFar = 2.5;  // times the edge
-    const auto area = [](const image::Size& s) { return static_cast<double>(s.height * s.width); };
-    if (trained && options_.notice && !is_size_remarked_ &&
-        area(size) > kFar * kFar * area(trained->size)) {
-      is_size_remarked_ = true;
-      options_.notice("note: " + trained->model + " was trained at " + size_text(trained->size) +
-                      " (HxW); answers at " + size_text(size) + " are less accurate" +
-                      trained->advice);
+    if (options_.trained_size && options_.notice && !is_size_remarked_) {
+      const std::string remark = options_.trained_size->remark(size);
+      is_size_remarked_ = !remark.empty();
+      if (is_size_remarked_) options_.notice("note: " + remark);
     }
     std::vector<at::Tensor> images;
     for (const Item& item : items) images.push_back(item.result.tensor);
