@@ -106,8 +106,6 @@ Taps bicubic_taps(std::int64_t from, std::int64_t to) {
   return taps;
 }
 
-std::int64_t scratch_floats(const Taps& columns) { return columns.from + columns.most; }
-
 void resize(const Params& params) { HWY_DYNAMIC_DISPATCH(resize_rows)(params); }
 
 }  // namespace resize

@@ -43,7 +43,7 @@ struct Params {
   float* y;        ///< the whole plane; rows first .. first + count are written
   float* scratch;  ///< scratch_floats; each thread needs its own
 };
-std::int64_t scratch_floats(const Taps& columns);
+inline std::int64_t scratch_floats(const Taps& columns) { return columns.from + columns.most; }
 void resize(const Params& params);
 
 }  // namespace hydrascope::kernels::resize

@@ -25,7 +25,6 @@ constexpr std::int64_t kNarrowestTrial = 64;
 constexpr std::int64_t kWidestTrial = 256;  // 3 to 6 ms in all; the ratio moves little beyond
 constexpr std::int64_t kMlpRatio = 4;
 constexpr int kTrialRounds = 5;
-constexpr double kClearlyLess = 0.9;
 
 /// Small numbers of both signs, the same in every run.
 std::vector<float> trial_numbers(std::int64_t count) {
@@ -124,11 +123,6 @@ std::optional<StorageTimings> measure_storages(std::int64_t embed_dim) {
     best.bfloat16 = std::min(best.bfloat16, bfloat16.run());
   }
   return best;
-}
-
-Storage faster_storage(const std::optional<StorageTimings>& timings) {
-  const bool wins = timings && timings->bfloat16 < kClearlyLess * timings->float32;
-  return wins ? Storage::bfloat16 : Storage::float32;
 }
 
 }  // namespace hydrascope::model::inference

@@ -31,6 +31,10 @@ void set_row_storage_for_test(std::optional<kernels::Storage> storage);
 
 /// bfloat16 if it wins by a tenth or more: it rounds, and a measurement of milliseconds is not
 /// exact. float32 without timings.
-kernels::Storage faster_storage(const std::optional<StorageTimings>& timings);
+inline kernels::Storage faster_storage(const std::optional<StorageTimings>& timings) {
+  constexpr double kClearlyLess = 0.9;
+  const bool wins = timings && timings->bfloat16 < kClearlyLess * timings->float32;
+  return wins ? kernels::Storage::bfloat16 : kernels::Storage::float32;
+}
 
 }  // namespace hydrascope::model::inference
