@@ -287,6 +287,8 @@ TEST_F(StoreTest, VectorsOfOtherFactsAreRefused) {
   store.facts().require_same(facts_with(), "s");
   StoreFacts other = facts_with();
   other.precision = "bfloat16";
+  EXPECT_ERROR(store.facts().require_same(other, "s"), invalid_argument, "another precision");
+  other.precision = "";  // any
   store.facts().require_same(other, "s");
   other.model_sha256 = "def";
   EXPECT_ERROR(store.facts().require_same(other, "s"), invalid_argument, "another model");
