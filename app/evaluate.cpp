@@ -50,8 +50,7 @@ void add_run(Summary& summary, Session& session, const PipelineTiming& timing) {
   summary.add_size("img_size", transform.img_size.height, transform.img_size.width);
   summary.add("native", transform.views.keep_size);
   summary.add("views", image::name(transform.views));
-  if (const std::string looks = session.look_model(); !looks.empty())
-    summary.add("look_model", looks);
+  if (const std::string finder = session.finder(); !finder.empty()) summary.add("finder", finder);
   if (transform.views.have_crop) summary.add("crop_pct", transform.crop_pct, 3);
   summary.add("interpolation", std::string(image::name(transform.interpolation)));
   summary.add("precision", std::string(classifier.options().precision.name()));
@@ -73,8 +72,6 @@ void add_reference(Summary& summary, Session& reference) {
   summary.add("against_attention", model::to_text(reference.config().attention));
   if (const auto values = computed_options(reference.config()); !values.empty())
     summary.add("against_attention_options", values);
-  if (const std::string looks = reference.look_model(); !looks.empty())
-    summary.add("against_look_model", looks);
   summary.add_size("against_img_size", transform.img_size.height, transform.img_size.width);
   summary.add("against_precision", std::string(reference.classifier().options().precision.name()));
 }
@@ -100,7 +97,7 @@ void prepare_calibration(Session& session, const LabelledSet& set, double delta)
     throw UsageError(
         "the model has no exits", option,
         "`coarse_exits` needs no learning, `hydrascope convert --exits auto` learns some");
-  if (session.transform().views.have_looks)
+  if (session.transform().views.have_parts)
     throw UsageError("an exit is calibrated on one view of each picture", option, "`views` whole");
   if (const std::int64_t fewest = fewest_trials(delta); std::ssize(set.pictures) < fewest)
     throw UsageError("expected at least " + std::to_string(fewest) + " pictures, found " +

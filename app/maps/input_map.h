@@ -28,9 +28,8 @@ struct InputMap {
   double total = 0;          ///< heat of all tokens, the class token's and earlier frames' too
   bool is_additive = false;  ///< `total` is what the layer adds to the class's logit
   std::string note;          ///< of the method; may be empty
-  std::vector<std::string> rules;        ///< of rollouts, one rule per layer, from 0
-  viz::Placement placement = {};         ///< on the picture
-  std::optional<Prediction> thing = {};  ///< found in the picture by closer looks
+  std::vector<std::string> rules;  ///< of rollouts, one rule per layer, from 0
+  viz::Placement placement = {};   ///< on the picture
 };
 
 /// "otter 67.5 %".

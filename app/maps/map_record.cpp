@@ -26,7 +26,7 @@ OrderedJson to_json(const MapRecord& record) {
   if (record.error) return object;
   OrderedJson& of_class = object["class"];
   add_class(of_class, record.of_class);
-  add_box(of_class, record.of_class);
+  add_place(of_class, record.of_class);
   object["method"] = record.method;
   object["layer"] = record.layer;
   if (record.head != "mean") object["head"] = record.head;

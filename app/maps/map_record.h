@@ -36,7 +36,7 @@ inline constexpr std::string_view kMapColumns =
     "box_left=/class/box/left box_top=/class/box/top box_width=/class/box/width "
     "box_height=/class/box/height method layer head?mean rows=/grid/0 "
     "columns=/grid/1 min max cls_share heatmap=/files/heatmap map=/files/map width "
-    "height model_height=/model_size/0 model_width=/model_size/1 views num_views "
+    "height model_height=/model_size/0 model_width=/model_size/1 "
     "attention attention_options approximations device precision note seconds "
     "error_code=/error/code error_message=/error/message";
 /// The columns of records without a memory, or with one.

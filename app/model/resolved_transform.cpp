@@ -15,8 +15,6 @@ namespace {
 
 /// The origin of values that nothing says.
 constexpr std::string_view kNoArchitecture = "the defaults";
-/// The shorter edge of the pass before a closer look, at which the looks' sides and the gate were learned.
-constexpr std::int64_t kLookEdge = 1088;
 
 void check_transform(const image::TransformConfig& config) {
   if (!(config.crop_pct > 0 && config.crop_pct <= 1)) {
@@ -118,13 +116,9 @@ ResolvedTransform resolve_transform(const TransformRequest& request, const Model
   const image::Views& views = config.views;
   take(request.views, views.keep_size ? "size" : "views", config.views);
   if (const auto& size = request.img_size;
-      views.have_looks && size && size->value.height != size->value.width)
-    throw UsageError("expected one number, the shorter edge of the pass before closer looks",
+      views.have_parts && size && size->value.height != size->value.width)
+    throw UsageError("expected one number, the edge of a view",
                      size->origin + " " + size_text(size->value));
-  if (views.have_looks && !request.img_size) {
-    config.img_size = {kLookEdge, kLookEdge};
-    result.origins["img_size"] = request.views->origin;
-  }
   config.fit = request.fit.value_or(keeps_corner(config, source) ? image::Fit::corner : config.fit);
   // As timm does where a model takes another number of channels than the values are for.
   if (config.in_chans == 1) {

@@ -53,7 +53,7 @@ constexpr std::array kGone{
          "--threshold,--font,",
          "their defaults are drawn; `save_raw` has the values"},
     Gone{",--image-format,--quality,", "`output` NAME.png or NAME.jpg"},
-    Gone{",--views tiles,--views pyramid,", "`views` look"},
+    Gone{",--views tiles,--views pyramid,", "`views` zoom"},
     Gone{",--format tsv,--format npz,--format md,", "`format` csv"},
     Gone{",--timed both,", "`timed` model, then `timed` end_to_end"},
     Gone{",--measure positive,--measure negative,", "`measure` deletion,insertion"},

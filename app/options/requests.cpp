@@ -42,7 +42,7 @@ TransformRequest transform_request(const ParsedOptions& options) {
 
 void choose_model(ModelRequest& model, const std::optional<Asked<image::Views>>& views) {
   if (!model.is_default) return;
-  model.word = views && views->value.keep_aspect ? kLargePicturesModel : "";
+  model.word = views && views->value.keep_size ? kLargePicturesModel : "";
 }
 
 void choose_views(const ParsedOptions& options, ModelRequest& model, TransformRequest& transform,
@@ -81,13 +81,10 @@ void choose_views(const ParsedOptions& options, ModelRequest& model, TransformRe
   const bool has_default = exif == AutoExif::upright && !std::ranges::any_of(kFields, is_given) &&
                            !std::ranges::any_of(others, is_given);
   if (has_default) {
-    transform.views = {image::Views::look, "the default"};
+    transform.views = {image::Views::zoom, "the default"};
     transform.is_default = true;
     choose_model(model, transform.views);
   }
-  if (!transform.look_model.empty() && !(transform.views && transform.views->value.have_looks))
-    throw UsageError("is the model of closer looks", options[&Transform::look_model].origin,
-                     "add `views` look");
 }
 
 void choose_anew(ModelRequest& model, TransformRequest& transform, const std::string& named,
@@ -96,18 +93,15 @@ void choose_anew(ModelRequest& model, TransformRequest& transform, const std::st
     model = {.word = named};
     TransformRequest of_any;  // the rest is about the first model
     if (!transform.is_default) of_any.views = transform.views;
-    if (of_any.views && of_any.views->value.have_looks) of_any.look_model = transform.look_model;
     transform = std::move(of_any);
   }
   if (!views.empty()) {
-    const bool kept_aspect = transform.views && transform.views->value.keep_aspect;
     transform.views = {image::parse_views(views), "`views`"};
     transform.is_default = false;
     const image::Views& asked = transform.views->value;
-    if (asked.keep_size || asked.keep_aspect != kept_aspect) transform.img_size.reset();
+    if (asked.keep_size) transform.img_size.reset();
     if (!asked.have_crop) transform.crop_pct.reset();
     if (!asked.have_crop) transform.crop_mode.reset();
-    if (!asked.have_looks) transform.look_model.clear();
   }
   choose_model(model, transform.views);
 }
@@ -183,8 +177,8 @@ void check_frames(const PicturesRequest& request, double video_average) {
     throw UsageError("frames with a memory come one by one", "`memory` with `batch_size`",
                      "leave one of them out");
   const auto& views = request.transform.views;
-  const bool is_looked_at = views && !request.transform.is_default && views->value.have_looks;
-  if (is_looked_at && (remembers || video_average > 0))
+  const bool has_parts = views && !request.transform.is_default && views->value.have_parts;
+  if (has_parts && (remembers || video_average > 0))
     throw UsageError("works where a frame is one view",
                      std::string(remembers ? "`memory`" : "`video_average`") + " with `views`",
                      "leave one of them out");
@@ -201,7 +195,7 @@ VoteRequest vote_request(const ParsedOptions& options, const PicturesRequest& re
     return vote;
   }
   const auto& views = request.transform.views;
-  if (views && views->value.have_looks)
+  if (views && views->value.have_parts)
     throw UsageError("a vector is of one view",
                      "`knn` with " + views->origin + " " + std::string(views->value.name),
                      "`views` whole or native");

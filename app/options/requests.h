@@ -66,8 +66,7 @@ struct TransformRequest {
   std::optional<Asked<std::array<double, 3>>> std = {};
   std::optional<image::Fit> fit = {};  ///< otherwise pad; corner at the size that the model is for
   std::optional<Asked<image::Views>> views = {};
-  std::string look_model = {};  ///< of the looks; "": `Session::of` says which
-  bool is_default = false;      ///< nothing was asked for, and `choose_views` chose `views`
+  bool is_default = false;  ///< nothing was asked for, and `choose_views` chose `views`
 };
 /// Throws Error(invalid_argument) for options that do not go together.
 TransformRequest transform_request(const ParsedOptions& options);
@@ -78,12 +77,11 @@ enum class AutoExif { upright, as_stored };
 
 // The default model and the default views of the command line, of Python, of the library and of a request to `serve`.
 
-/// The model where none was named: the one for large pictures where views keep the picture's aspect, else the
+/// The model where none was named: the one for large pictures where they are seen at their own size, else the
 /// default model. Leaves a model that was named as it is.
 void choose_model(ModelRequest& model, const std::optional<Asked<image::Views>>& views);
-/// The views, and their model, where a command that looks at pictures names no model, transform or views: a
-/// closer look. Leaves everything else as it is. Nothing is chosen beside `others`: options that need one view, or
-/// compare models. Throws Error(invalid_argument) for a model of closer looks where there are none.
+/// The views, and their model, where a command that looks at pictures names no model, transform or views: zoom.
+/// Leaves everything else as it is. Nothing is chosen beside `others`: options that need one view, or compare models.
 void choose_views(const ParsedOptions& options, ModelRequest& model, TransformRequest& transform,
                   AutoExif exif, std::initializer_list<Field> others);
 /// The same request in the words of a client, who names another model or other views; "": nothing of it.
@@ -154,9 +152,9 @@ struct VoteRequest {
 /// The vote over the pictures of `request`. Throws Error(invalid_argument) for options that do not go together.
 VoteRequest vote_request(const ParsedOptions& options, const PicturesRequest& request);
 
-/// The request of a command that sees each picture in one view: nothing is looked at closer by default.
+/// The request of a command that sees each picture in one view, by default, too.
 PicturesRequest one_view_request(const ParsedOptions& options, AutoExif exif);
-/// `one_view`: options beside which pictures are not looked at closer by default.
+/// `one_view`: options beside which pictures are seen in one view by default.
 PicturesRequest pictures_request(const ParsedOptions& options, AutoExif exif,
                                  std::initializer_list<Field> one_view = {});
 /// Frames that share what they saw, by `--memory` or by a mean over them, come one by one, in one view. Throws

@@ -170,15 +170,11 @@ std::vector<Option> views_options() {
       "Preprocessing", Role::task,
       {text("views",
             "view of a picture; whole: resized and cropped; native: at its own size, fitted to the "
-            "patches; look: one pass at 1088 pixels (--img-size) along the shorter edge, then "
-            "closer where its map says",
+            "patches; zoom: all of it and, where it is large, the parts that a pass of the bundled "
+            "window model finds",
             into(&TransformRequest::views, image::parse_views),
-            otherwise("look; whole beside a model, a size or a crop, and to evaluate"),
-            one_of({"whole", "native", "look"}), also({{"native", "native"}})),
-       text("look-model", "model that looks closer, with --views look",
-            into(&TransformRequest::look_model), takes("MODEL"),
-            otherwise("softmax beside a bundled model, else the same"), role(Role::source),
-            keyed("run.look-model"))});
+            otherwise("zoom; whole beside a model, a size or a crop, and to evaluate"),
+            one_of({"whole", "native", "zoom"}), also({{"native", "native"}}))});
 }
 
 std::vector<Option> one_view_options() {

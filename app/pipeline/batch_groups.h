@@ -70,7 +70,7 @@ class BatchGroups {
   struct Group {
     std::pair<std::int64_t, std::int64_t> model_size;
     std::pair<std::int64_t, std::int64_t> tensor_size;
-    bool is_of_small;  // in front of the engine, whose address is chance
+    bool is_finder;  // in front of the engine, whose address is chance
     model::inference::Engine* engine;
     auto operator<=>(const Group&) const = default;
   };
@@ -79,7 +79,7 @@ class BatchGroups {
   static Group group_of(const PipelineResult& result) {
     return {{result.model_size.height, result.model_size.width},
             {result.tensor.size(0), result.tensor.size(1)},
-            result.seer.is_of_small,
+            result.seer.is_finder,
             result.seer.engine};
   }
 

@@ -116,19 +116,19 @@ std::int64_t byte_size(const PipelineResult& result) {
   return pixels + bytes(result.tensor) + bytes(result.tokens);
 }
 
-bool PipelineOptions::Looking::is_small(const image::Size& picture, bool is_frame) const {
+bool PipelineOptions::has_parts(const image::Size& picture, bool is_frame) const {
+  if (!finder || (is_frame && finder->leaves_frames)) return false;
   constexpr std::int64_t kLong = 2;  // times as long as wide
   const auto [shorter, longer] = std::minmax(picture.height, picture.width);
-  const std::int64_t edge = std::min(whole.img_size.height, whole.img_size.width);
-  return (shorter < 2 * edge && longer < std::max(kLong * shorter, 2 * edge)) ||
-         (is_default && is_frame);
+  const std::int64_t edge = std::min(transform.img_size.height, transform.img_size.width);
+  return shorter >= 2 * edge || longer >= std::max(kLong * shorter, 2 * edge);
 }
 
 namespace {
 
 /// A picture that only the transform reads is decoded as far as it does.
 image::NeededPixels needed_by(const PipelineOptions& options) {
-  if (options.keep_picture || options.looking) return {};
+  if (options.keep_picture || options.finder) return {};
   return [&options](std::int64_t height, std::int64_t width) -> image::PixelBox {
     try {
       const image::Size size{height, width};
@@ -169,10 +169,10 @@ PipelineResult prepare(PictureJob job, const PipelineOptions& options,
     }
     decoded = thread_cpu_seconds();
     result.picture = {job.picture->height, job.picture->width};
-    const auto& looking = options.looking;
-    const bool is_small = looking && looking->is_small(result.picture, result.frame.has_value());
-    result.seer = is_small ? Seer{looking->engine, &looking->whole, is_small}
-                           : Seer{&model, &options.transform};
+    const auto& finder = options.finder;
+    const bool has_parts = options.has_parts(result.picture, result.frame.has_value());
+    result.seer = has_parts ? Seer{finder->engine, &finder->transform, has_parts}
+                            : Seer{&model, &options.transform};
     const image::TransformConfig& transform = *result.seer.transform;
     const image::TransformPlan& plan = result.plan =
         image::plan_transform(transform, result.picture, options.decode.max_pixels);
@@ -182,8 +182,7 @@ PipelineResult prepare(PictureJob job, const PipelineOptions& options,
     result.tensor = image::transform_pixels(transform, *job.picture, plan);
     if (!takes_bytes(*result.seer.engine) || transform.in_chans != 3)
       result.tensor = image::normalise(transform, result.tensor, plan.output);
-    const bool is_kept = options.keep_picture || (looking && !is_small);
-    if (is_kept) result.pixels = std::move(*job.picture);
+    if (options.keep_picture || has_parts) result.pixels = std::move(*job.picture);
   } catch (...) {
     const Error error = as_error(std::current_exception());
     result.error = error.code();

@@ -67,40 +67,33 @@ struct PipelineOptions {
   std::function<void(const Input&)> check_wanted;
   /// `notice` is told its first remark on a batch, before the batch is computed; nothing: none is made.
   std::optional<TrainedSize> trained_size = {};
-  /// Beside a model whose answers closer looks correct, the one that looks: small pictures are one look, at the
-  /// whole, which it answers. The others have their `pixels`.
-  struct Looking {
-    image::TransformConfig whole;
+  /// The model that says which parts of a large picture are worth a view: it is given those instead of the model that
+  /// answers, and their results have their `pixels`.
+  struct Finder {
+    image::TransformConfig transform;
     model::inference::Engine* engine = nullptr;
-    bool is_default = false;  ///< nobody asked for looks: frames of videos are small pictures, too
-    /// Pictures below twice the edge of its input are small: parts of these would be enlarged. A picture that is
-    /// long is not: the central square would show the lesser part of it.
-    [[nodiscard]] bool is_small(const image::Size& picture, bool is_frame) const;
+    bool leaves_frames = false;  ///< frames of videos are one view each
   };
-  std::optional<Looking> looking = {};
+  std::optional<Finder> finder = {};
+  /// Whether parts of a picture are worth a view. Parts of one below twice the edge of the model's input would be
+  /// enlarged; of one twice as long as wide a view of all of it is coarse.
+  [[nodiscard]] bool has_parts(const image::Size& picture, bool is_frame) const;
 };
 
-/// The engine and the transform that see a picture: the run's, or for a small picture the ones of
-/// `PipelineOptions::looking`.
+/// The engine and the transform that see a picture first: the run's, or those of `PipelineOptions::finder`.
 struct Seer {
   model::inference::Engine* engine = nullptr;
   const image::TransformConfig* transform = nullptr;
-  bool is_of_small = false;
+  bool is_finder = false;
 };
 
-/// The findings of closer looks at parts of a picture.
-struct CloserLooks {
-  struct Place {
-    Box box;                 ///< in pixels of the picture
-    double weight = 0;       ///< in the answer, 0 to 1
-    std::int64_t index = 0;  ///< the most probable class there, and its probability
-    double probability = 0;
-  };
-  std::vector<Place> looks = {};
-  /// The place where the map says that something is; nothing where neither the answer nor a sure look is there.
-  std::optional<Place> thing = {};
-  /// By look: the box of the thing where it is at that, else its own; nothing where it is at all of the picture.
-  std::vector<std::optional<Box>> found_in = {};
+/// A part of a picture as the model saw it.
+struct SeenView {
+  Box box;                             ///< in pixels of the picture
+  image::TransformPlan plan = {};      ///< from the box to the model's input
+  double weight = 1;                   ///< in the answer; all views' add up to one
+  std::vector<double> probabilities;   ///< by class
+  at::Tensor tokens = {};              ///< as the result's
 };
 
 /// A picture at a model's exits.
@@ -124,19 +117,19 @@ struct PipelineResult {
   image::Size model_size;
   std::string note;  ///< "padded 1080x1920 to 1088x1920 (HxW)"
   image::TransformPlan plan =
-      {};             ///< from the picture to what the model sees, of looks the pass before them
+      {};             ///< from the picture to what the model sees of all of it
   at::Tensor tensor;  ///< for the model: (3, H, W) float32, or bytes (h, w, 3) where it takes those
                       ///< (see `model_input`); undefined on error
-  image::Picture pixels;  ///< with `keep_picture`, and where looks are to follow
+  image::Picture pixels;  ///< with `keep_picture`, and where parts are to be seen
   Seer seer;              ///< of a picture that could be decoded
-  at::Tensor logits;      ///< (num_classes) float32; undefined on error; of looks the logarithms of
-                          ///< their probabilities
+  at::Tensor logits;      ///< (num_classes) float32; undefined on error; of several views the
+                          ///< logarithms of their mixture
   ClassScores scores;     ///< of the logits; none on error
   PictureExit exit = {};
   at::Tensor features = {};  ///< (D) float32, where the engine gives them
   at::Tensor tokens = {};    ///< traced tokens, float32 (layers, N, D); undefined on error
-  std::optional<CloserLooks> closer = {};
-  double seconds = 0;           ///< the batch's model time / its images, and of looks
+  std::vector<SeenView> views = {};  ///< of a picture that is seen in parts
+  double seconds = 0;           ///< the batch's model time / its images, and of its views
   std::int64_t batch_size = 1;  ///< images of that batch
   std::optional<ErrorCode> error;
   std::string message;

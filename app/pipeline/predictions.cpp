@@ -1,9 +1,12 @@
 #include "app/pipeline/predictions.h"
 
+#include "model/zoom/gate.h"
+
 #include <ATen/TensorOperators.h>
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -58,17 +61,59 @@ void finish_result(PipelineResult& result) {
 
 namespace {
 
+double area_of(const Box& box) {
+  return static_cast<double>(box.width) * static_cast<double>(box.height);
+}
+
+/// The part of `box` that lies in `other`; without area where none does.
+Box shared_box(const Box& box, const Box& other) {
+  const std::int64_t left = std::max(box.left, other.left);
+  const std::int64_t top = std::max(box.top, other.top);
+  const std::int64_t right = std::min(box.left + box.width, other.left + other.width);
+  const std::int64_t bottom = std::min(box.top + box.height, other.top + other.height);
+  return {left, top, std::max<std::int64_t>(right - left, 0), std::max<std::int64_t>(bottom - top, 0)};
+}
+
+/// Fills in the place of a class: the view that says most of it, and the point in it where the views' evidence is
+/// densest. A view of most of the picture is no place, and neither is a small one that the views around it contradict.
+void add_place(Prediction& prediction, const PipelineResult& result) {
+  constexpr double kWhole = 0.8;   // of the picture
+  constexpr double kSmall = 0.05;  // of it
+  const auto index = static_cast<std::size_t>(prediction.index);
+  const auto said = [&](const SeenView& view) { return view.weight * view.probabilities.at(index); };
+  const SeenView& best = *std::ranges::max_element(result.views, {}, said);
+  const Box picture{0, 0, result.picture.width, result.picture.height};
+  if (area_of(best.box) > kWhole * area_of(picture)) return;
+  const auto agrees = [&](const SeenView& view) {
+    return area_of(view.box) > area_of(best.box) && shared_box(best.box, view.box) == best.box &&
+           std::ranges::max_element(view.probabilities) - view.probabilities.begin() ==
+               prediction.index;
+  };
+  if (area_of(best.box) < kSmall * area_of(picture) && std::ranges::none_of(result.views, agrees))
+    return;
+  std::vector<zoom::Area> areas;
+  std::vector<double> votes;
+  for (const SeenView& view : result.views) {
+    const Box shared = shared_box(best.box, view.box);
+    if (area_of(shared) == 0) continue;
+    areas.push_back({static_cast<double>(shared.left), static_cast<double>(shared.top),
+                     static_cast<double>(shared.width), static_cast<double>(shared.height)});
+    votes.push_back(said(view) * area_of(shared) / area_of(view.box));
+  }
+  const std::optional<zoom::Point> mark = zoom::densest_point(areas, votes);
+  if (!mark) return;
+  prediction.box = best.box;
+  prediction.mark = {static_cast<std::int64_t>(mark->x), static_cast<std::int64_t>(mark->y)};
+}
+
 Prediction prediction(std::int64_t rank, std::int64_t index, const PipelineResult& result,
                       const image::Labels& labels) {
   const ClassScores::Score& score = result.scores.classes().at(static_cast<std::size_t>(index));
   const image::Label& label = labels.at(index);
-  return {static_cast<int>(rank),
-          index,
-          label.id,
-          label.short_name,
-          score.probability,
-          score.logit,
-          result.closer ? result.closer->found_in.at(score.look) : std::nullopt};
+  Prediction one{static_cast<int>(rank), index,      label.id, label.short_name,
+                 score.probability,      score.logit};
+  if (!result.views.empty()) add_place(one, result);
+  return one;
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ constexpr int kSecondsDecimals = 6;
 
 OrderedJson begin_json(const InputRecord& record) {
   OrderedJson object;
-  object["schema"] = 1;
+  object["schema"] = 2;
   add_path(object, "input", record.input);
   if (record.frame) object["frame"] = *record.frame;
   if (record.time) object["time"] = rounded(decimal(*record.time, kSecondsDecimals));
@@ -74,14 +74,10 @@ std::string input_line(const ClassifyRecord& record, bool color) {
   return line + '\n';
 }
 
-/// "224x448": height x width.
-std::string size_text(const Box& box) {
-  return std::to_string(box.height) + 'x' + std::to_string(box.width);
-}
-
-/// "at 448,336": left, top.
-std::string place_text(const Box& box) {
-  return "at " + std::to_string(box.left) + ',' + std::to_string(box.top);
+/// "224x224+448+336": width x height + left + top.
+std::string geometry_text(const Box& box) {
+  return std::to_string(box.width) + 'x' + std::to_string(box.height) + '+' +
+         std::to_string(box.left) + '+' + std::to_string(box.top);
 }
 
 struct TableLine {
@@ -98,32 +94,11 @@ TableLine table_line(const Prediction& prediction, LabelType label_type) {
                  {}};
   if (label_type == LabelType::name && !prediction.id.empty())
     line.remark = '(' + printable(prediction.id) + ')';
-  if (const std::optional<Box>& box = prediction.box)
-    line.remark += (line.remark.empty() ? "" : "  ") + place_text(*box) + ' ' + size_text(*box);
-  return line;
-}
-
-/// The line on closer looks; "" without them.
-std::string look_line(const ClassifyRecord& record) {
-  const Box whole{0, 0, record.width, record.height};
-  if (const std::optional<Box>& seen = record.seen)
-    return "looked at once, without closer looks: " +
-           (*seen == whole ? "all of it" : size_text(*seen) + ' ' + place_text(*seen));
-  if (record.looks.empty()) return "";
-  std::string line =
-      "looked at " + std::to_string(record.looks.size()) + " places of " + size_text(whole);
-  if (!record.top.empty() && record.top.front().box) {
-    const Box& box = *record.top.front().box;
-    line += ", found in " + size_text(box) + ' ' + place_text(box);
+  if (prediction.box && prediction.mark) {
+    const auto& [x, y] = *prediction.mark;
+    line.remark += (line.remark.empty() ? "at " : "  at ") + std::to_string(x) + ',' +
+                   std::to_string(y) + " in " + geometry_text(*prediction.box);
   }
-  return line;
-}
-
-/// "a thing: otter 93.12 % at 448,336 224x224", its own probability: more than the answer may give the class.
-std::string thing_line(const Prediction& thing, LabelType label_type) {
-  std::string line = "a thing: " + printable(label_text(thing, label_type)) + ' ' +
-                     fixed(thing.prob * 100, 2) + " %";
-  if (thing.box) line += ' ' + place_text(*thing.box) + ' ' + size_text(*thing.box);
   return line;
 }
 
@@ -136,15 +111,13 @@ void add_sizes(OrderedJson& object, const InputRecord& record) {
 }
 
 void add_views(OrderedJson& object, const InputRecord& record) {
-  if (!record.views) return;
-  object["views"] = image::name(*record.views);
-  object["num_views"] = record.num_views;
-  if (record.seen) object["seen"] = to_json(*record.seen);
-  if (!record.looks.empty()) object["look_model"] = record.look_model;
-  if (record.thing) {
-    OrderedJson& thing = object["things"].emplace_back();
-    add_class(thing, *record.thing);
-    add_box(thing, *record.thing);
+  if (record.views.empty()) return;
+  object["finder"] = record.finder;
+  for (const auto& [best, weight] : record.views) {
+    OrderedJson& view = object["views"].emplace_back();
+    add_class(view, best);
+    view["weight"] = rounded(weight);
+    add_place(view, best);
   }
 }
 
@@ -161,8 +134,9 @@ void add_class(OrderedJson& object, const Prediction& prediction) {
   object["prob"] = rounded(prediction.prob);
 }
 
-void add_box(OrderedJson& object, const Prediction& prediction) {
+void add_place(OrderedJson& object, const Prediction& prediction) {
   if (prediction.box) object["box"] = to_json(*prediction.box);
+  if (prediction.mark) object["mark"] = {{"x", prediction.mark->front()}, {"y", prediction.mark->back()}};
 }
 
 void add_end(OrderedJson& object, const InputRecord& record) {
@@ -176,9 +150,7 @@ std::string sizes_text(const InputRecord& record) {
     return std::to_string(height) + 'x' + std::to_string(width);
   };
   return size(record.height, record.width) + " -> " +
-         (record.num_views == 1 || !record.looks.empty()
-              ? ""
-              : std::to_string(record.num_views) + " of ") +
+         (record.views.empty() ? "" : std::to_string(record.views.size()) + " views of ") +
          size(record.model_size[0], record.model_size[1]) + " (HxW)";
 }
 
@@ -190,19 +162,13 @@ OrderedJson to_json(const ClassifyRecord& record) {
   object["tokens"] = record.tokens;
   if (record.exit_layer) object["exit_layer"] = *record.exit_layer;
   add_views(object, record);
-  for (const auto& [best, weight] : record.looks) {
-    OrderedJson& look = object["looks"].emplace_back();
-    add_class(look, best);
-    look["weight"] = rounded(weight);
-    add_box(look, best);
-  }
   OrderedJson& top = object["top"] = OrderedJson::array();
   for (const Prediction& prediction : record.top) {
     OrderedJson& one = top.emplace_back();
     one["rank"] = prediction.rank;
     add_class(one, prediction);
     one["logit"] = rounded(decimal(prediction.logit, kLogitDecimals));
-    add_box(one, prediction);
+    add_place(one, prediction);
   }
   object["device"] = record.device;
   object["precision"] = record.precision;

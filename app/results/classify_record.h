@@ -1,4 +1,4 @@
-// The record of a picture: schema 1 of `classify`.
+// The record of a picture: schema 2 of `classify`.
 #pragma once
 
 #include "app/results/json.h"
@@ -36,7 +36,9 @@ struct Prediction {
   std::string label;       ///< class name
   double prob = 0;         ///< softmax over all classes
   double logit = 0;
-  std::optional<Box> box = {};  ///< where closer looks found it
+  std::optional<Box> box = {};  ///< the view that says most of it, where its place is known
+  /// The point where the evidence for it is densest, x and y in pixels of the picture; only beside a box.
+  std::optional<std::array<std::int64_t, 2>> mark = {};
 };
 
 enum class LabelType { name, id, index };
@@ -52,19 +54,13 @@ struct InputRecord {
   std::int64_t width = 0;             ///< of the picture, after orientation
   std::int64_t height = 0;
   std::array<std::int64_t, 2> model_size{};  ///< height, width fed to the model
-  /// Look, or whole for a small picture beside look; nothing where all pictures are one view.
-  std::optional<image::Views> views = {};
-  std::int64_t num_views = 1;
-  std::optional<Box> seen = {};  ///< the part of a small picture that was looked at once
-  /// Closer looks at parts of the picture: each one's best class, and its share of the answer.
-  struct Look {
+  /// The views of a picture that was seen in parts: each one's best class with its box, and its share of the answer.
+  struct View {
     Prediction best;
     double weight = 0;
   };
-  std::vector<Look> looks = {};
-  /// The thing that the looks found where the map says that something is.
-  std::optional<Prediction> thing = {};
-  std::string look_model = {};  ///< that looked closer, where it did
+  std::vector<View> views = {};
+  std::string finder = {};      ///< the model that found these
   std::string device;           ///< "cpu", "cuda:0"
   std::string precision;        ///< "float32", ...
   std::string attention;        ///< "softmax", "softmax:0-9,hydra:10-11"
@@ -87,36 +83,36 @@ struct InputRecord {
 /// "internal".
 std::string record_error_code(ErrorCode code);
 
-/// {"schema":1,"input":...,"frame":...,"time":...}; a failed input's has its error, and is complete.
+/// {"schema":2,"input":...,"frame":...,"time":...}; a failed input's has its error, and is complete.
 OrderedJson begin_json(const InputRecord& record);
 /// The same for people; a failed input's is a whole line.
 std::string begin_text(const InputRecord& record, bool color);
 
 /// width, height, model_size.
 void add_sizes(OrderedJson& object, const InputRecord& record);
-/// "look" and the number of views, where the picture was more than one; what closer looks found.
+/// The model that found the views, where there are several, and the views.
 void add_views(OrderedJson& object, const InputRecord& record);
 /// attention, and its options and what is approximated where there are any.
 void add_attention(OrderedJson& object, const InputRecord& record);
 /// index, id, label, prob.
 void add_class(OrderedJson& object, const Prediction& prediction);
-/// The place where a class was found, if that is a part of the picture.
-void add_box(OrderedJson& object, const Prediction& prediction);
+/// The box and the mark of a class, where its place is known.
+void add_place(OrderedJson& object, const Prediction& prediction);
 /// note, where there is one, seconds, and the batch that they are a share of.
 void add_end(OrderedJson& object, const InputRecord& record);
 
-/// "2160x3840 -> 224x224 (HxW)": of the picture and of what the model saw, at first where it looked closer.
+/// "2160x3840 -> 224x224 (HxW)": of the picture and of a view of it.
 std::string sizes_text(const InputRecord& record);
 
-struct ClassifyRecord : InputRecord {  ///< its seconds: its batch's / batch size, and its looks'
-  std::int64_t tokens = 0;             ///< of the pass before closer looks, where there are any
+struct ClassifyRecord : InputRecord {  ///< its seconds: its batch's / batch size, and its views'
+  std::int64_t tokens = 0;             ///< of a view
   /// The layer behind which the picture left the model; nothing where no picture may leave.
   std::optional<std::int64_t> exit_layer = {};
   std::vector<Prediction> top;  ///< the answer: `top_classes`
   std::string kernels = {};     ///< "fused+modules", "modules", "reference"; "" where all are fused
 };
 
-/// Schema 1 of the command line's contract. Probabilities have six significant digits, logits four
+/// Schema 2 of the command line's contract. Probabilities have six significant digits, logits four
 /// decimals, seconds six.
 OrderedJson to_json(const ClassifyRecord& record);
 
@@ -124,7 +120,7 @@ OrderedJson to_json(const ClassifyRecord& record);
 /// are empty.
 inline constexpr std::string_view kClassifyColumns =
     "input frame time width height model_height=/model_size/0 model_width=/model_size/1 "
-    "tokens views num_views rank=/top/rank index=/top/index id=/top/id "
+    "tokens rank=/top/rank index=/top/index id=/top/id "
     "label=/top/label prob=/top/prob logit=/top/logit box_left=/top/box/left box_top=/top/box/top "
     " box_width=/top/box/width box_height=/top/box/height device "
     "precision attention attention_options approximations kernels note seconds exit_layer "
@@ -138,9 +134,8 @@ inline constexpr const char* kClassifyRows = "top";
 ///       2   3.40 %  mink   (n02442845)
 ///
 /// The time of a picture in a batch is its share: "13.4 ms each in a batch of 8".
-/// After closer looks each prediction says where its box begins, left,top, and its size, height x width:
-/// "at 448,336 224x224". The looks are one more line: "looked at 25 places of
-/// 1088x1920, found in 299x310 at 801,400", and so is a single one at a small picture.
+/// A prediction whose place is known says where: "at 560,448 in 224x224+448+336", the mark and the box. A picture that
+/// was seen in parts says in how many views: "8 views of 224x224".
 /// `label_type`: what the label column shows.
 std::string to_text(const ClassifyRecord& record, LabelType label_type, bool color);
 

@@ -11,16 +11,14 @@ ClassScores::ClassScores(std::span<const float> logits) {
   const double largest = *std::ranges::max_element(logits);
   double sum = 0;
   for (const float logit : logits) sum += std::exp(logit - largest);
-  for (const float logit : logits) scores_.push_back({0, std::exp(logit - largest) / sum, logit});
+  for (const float logit : logits) scores_.push_back({std::exp(logit - largest) / sum, logit});
 }
 
-ClassScores ClassScores::of_mixture(std::span<const double> probabilities,
-                                    std::span<const std::size_t> looks) {
+ClassScores ClassScores::of_mixture(std::span<const double> probabilities) {
   constexpr double kLeast = 1e-30;  // a number of single precision
   ClassScores mixture;
-  for (std::size_t i = 0; i < probabilities.size(); ++i)
-    mixture.scores_.push_back(
-        {looks[i], probabilities[i], std::log(std::max(probabilities[i], kLeast))});
+  for (const double probability : probabilities)
+    mixture.scores_.push_back({probability, std::log(std::max(probability, kLeast))});
   return mixture;
 }
 

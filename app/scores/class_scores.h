@@ -11,7 +11,6 @@ namespace hydrascope::app {
 class ClassScores {
  public:
   struct Score {
-    std::size_t look = 0;    ///< the closer look that says most of it; 0 without looks
     double probability = 0;  ///< all classes' add up to one
     double logit = 0;
   };
@@ -19,10 +18,8 @@ class ClassScores {
   ClassScores() = default;
   /// The softmax of the logits (num_classes); none of a model without a classifier.
   explicit ClassScores(std::span<const float> logits);
-  /// The classes' probabilities in a mixture of looks, and for each class the look that says most of it. Logits are
-  /// logarithms of the probabilities.
-  static ClassScores of_mixture(std::span<const double> probabilities,
-                                std::span<const std::size_t> looks);
+  /// The classes' probabilities in a mixture of views. Logits are logarithms of the probabilities.
+  static ClassScores of_mixture(std::span<const double> probabilities);
 
   /// By class.
   [[nodiscard]] const std::vector<Score>& classes() const noexcept { return scores_; }

@@ -79,12 +79,7 @@ std::string explained_picture(const PendingRequest::Picture& asked, const ApiOpt
 OrderedJson embedded_json(const Answer& answer) {
   OrderedJson object = to_json(answer.record);
   object.erase("top");
-  if (!answer.record.looks.empty()) {
-    // The vector is the look model's of the whole picture.
-    for (const char* of_the_pass : {"model_size", "tokens", "views", "num_views", "things", "looks",
-                                    "attention", "attention_options", "approximations"})
-      object.erase(of_the_pass);
-  }
+  object.erase("views");  // the vector is of one
   constexpr int kDigits = 9;  // of a float32, all
   OrderedJson values = OrderedJson::array();
   for (const float value : answer.embedding) values.push_back(rounded(significant(value, kDigits)));

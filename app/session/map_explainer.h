@@ -9,7 +9,7 @@
 #include "model/explain/explainer.h"
 #include "model/image/transform_plan.h"
 #include "model/inference/inference_options.h"
-#include "model/look/places.h"
+#include "model/zoom/views.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -27,12 +27,8 @@ struct TracedFor {
   model::explain::MaplessLayers mapless = model::explain::MaplessLayers::skip;
   bool embeddings = false;  ///< the features of the engine; nothing is traced for them
   bool patches = false;     ///< `MapExplainer::patch_tokens`
-  bool looks = false;       ///< `MapExplainer::attention`
+  bool finds = false;       ///< `MapExplainer::attention`
 };
-
-/// Throws Error(invalid_argument) where the model `name` cannot say where to look closer: looks follow the
-/// class token's attention.
-void require_attention(const model::VitConfig& config, const std::string& name);
 
 /// Whether one thread explains so many tokens of all layers: that takes little time, and threads that wait for each
 /// other's small products keep the processors from those that draw and decode, and from other programs.
@@ -52,20 +48,28 @@ class MapExplainer {
 
   /// For a result without an error, and for each of `choices`, which are among the constructor's, a map
   /// of every class, or of the first where the method's is the same for all. Results of a classifier with a
-  /// memory come in their order, all of them.
+  /// memory come in their order, all of them. The map of a picture that was seen in parts is the mean of the maps of
+  /// the views that say most of the class, each at its place, by what they say of it.
   std::vector<InputMap> explain(const PipelineResult& result, std::span<const Prediction> classes,
                                 std::span<const MapChoice> choices,
                                 const model::explain::BeforeStep& before_step = {});
-  /// `Explainer::patch_row`.
+  /// `Explainer::patch_row`; of several views on the view of the whole.
   viz::HeatMap patch_row(const PipelineResult& result, std::int64_t layer, std::int64_t row,
                          std::int64_t column);
-  /// The class token's attention over the patches, with `TracedFor::looks`: the mean of the heads and of the layers of the second half.
-  look::AttentionMap attention(const PipelineResult& result);
+  /// The class token's attention over the patches, with `TracedFor::finds`: the mean of the heads and of the layers of the second half.
+  zoom::AttentionMap attention(const PipelineResult& result);
   /// The patch tokens after the last norm, (patches, embed_dim) float32 on the CPU: with
   /// `TracedFor::patches`.
   at::Tensor patch_tokens(const PipelineResult& result);
 
  private:
+  std::vector<InputMap> explain_one(const PipelineResult& result,
+                                    std::span<const Prediction> classes,
+                                    std::span<const MapChoice> choices,
+                                    const model::explain::BeforeStep& before_step);
+  std::vector<InputMap> explain_views(const PipelineResult& result, const Prediction& of_class,
+                                      std::span<const MapChoice> choices,
+                                      const model::explain::BeforeStep& before_step);
   [[nodiscard]] model::TokenGrid grid_of(const image::TransformPlan& plan) const;
 
   model::VitConfig config_;

@@ -6,7 +6,7 @@
 #include "app/pipeline/predictions.h"
 #include "app/run/assets.h"
 #include "app/run/usage_error.h"
-#include "app/session/look_closer.h"
+#include "app/session/zoom.h"
 #include "kernels/error.h"
 #include "kernels/stopwatch.h"
 #include "model/device.h"
@@ -81,37 +81,34 @@ std::unique_ptr<Session> Session::of(ModelSource source, const TransformRequest&
   const auto shared = std::make_shared<const ModelSource>(std::move(source));
   std::unique_ptr<Session> session(new Session(shared, resolve_transform(transform, *shared),
                                                std::move(run), std::move(console)));
-  if (session->transform().views.have_looks) session->add_second_model(transform);
+  if (session->transform().views.have_parts) session->add_finder(transform);
   return session;
 }
 
-void Session::add_second_model(const TransformRequest& transform) {
+void Session::add_finder(const TransformRequest& transform) {
   if (source_->answer)
-    throw UsageError("closer looks have a classifier of their own", "`views` look",
+    throw UsageError("parts of a picture have a classifier of their own", "`views` zoom",
                      "`views` whole or native");
-  require_attention(config(), source().name);
-  std::shared_ptr<const ModelSource> source = source_;
-  std::string word = transform.look_model;
-  if (word.empty() && is_bundled_model(source->weights.file())) word = kDefaultModel;
-  if (!word.empty())
-    source = std::make_shared<const ModelSource>(open_as(
-        {.word = word}, [](const Error& error) { return "`look_model` " + error.subject(); }));
-  require_same_classes(*source_, *source, "`look_model`");
-  TransformRequest of_looks;
-  of_looks.interpolation = transform.interpolation;
-  if (source == source_) {
-    of_looks.mean = transform.mean;
-    of_looks.std = transform.std;
-  }
-  of_looks.views = {image::Views::whole, "`views` look"};
-  of_embeddings_ = resolve_transform(of_looks, *source).config;
-  of_looks.crop_pct = {1, "`views` look"};
-  second_.reset(new Session(source, resolve_transform(of_looks, *source), run_, console_));
-  second_->note_prefix_ += "`look_model`: ";
-  of_looks_ = second_->transform();
-  of_looks_.crop_mode = image::CropMode::squash;
-  pipeline_.looking.emplace(
-      PipelineOptions::Looking{.whole = second_->transform(), .is_default = transform.is_default});
+  constexpr std::int64_t kEdge = 544;  // the gate was learned on maps of this size
+  TransformRequest of_finder;
+  of_finder.img_size = {{kEdge, kEdge}, "`views` zoom"};
+  of_finder.views = {image::Views::zoom, "`views` zoom"};
+  auto source = std::make_shared<const ModelSource>(
+      open_model({.word = std::string(kLargePicturesModel)}));
+  ResolvedTransform seen = resolve_transform(of_finder, *source);
+  RunRequest run = run_;
+  run.memory.clear();
+  finder_.reset(new Session(std::move(source), std::move(seen), std::move(run), console_));
+  TransformRequest of_one = transform;
+  of_one.views = {image::Views::whole, "`views` zoom"};
+  of_embeddings_ = resolve_transform(of_one, *source_).config;
+  of_parts_ = of_embeddings_;
+  const std::int64_t edge = std::min(of_parts_.img_size.height, of_parts_.img_size.width);
+  of_parts_.img_size = {edge, edge};
+  of_parts_.crop_pct = 1;
+  of_parts_.crop_mode = image::CropMode::squash;
+  pipeline_.finder.emplace(PipelineOptions::Finder{.transform = finder_->transform(),
+                                                   .leaves_frames = transform.is_default});
 }
 
 Session::Session(std::shared_ptr<const ModelSource> source, ResolvedTransform transform,
@@ -141,8 +138,6 @@ std::unique_ptr<Session> Session::open_against(const ModelRequest& model,
 
 void Session::announce() const {
   for (const std::string& text : source_->notes) note(text);
-  if (second_ && second_->source_ != source_)
-    for (const std::string& text : second_->source().notes) second_->note(text);
   const std::string of = note_prefix_.substr(std::string_view("note: ").size());
   transform_.say_assumed(console_, of);
   // Beside records it is no result, so it goes where notes go.
@@ -151,9 +146,8 @@ void Session::announce() const {
 
 void Session::load(const TracedFor& explained, std::vector<std::int64_t> trace_layers) {
   explained_ = explained;
-  explained_.looks = second_ != nullptr;
   run_ = with_fastest_precision(run_, model::resolve_device(run_.device), config(), console_);
-  const bool explains = !explained_.maps.empty() || explained_.patches || explained_.looks;
+  const bool explains = !explained_.maps.empty() || explained_.patches || explained_.finds;
   if (explains) trace_layers = MapExplainer::traced_layers(config(), explained_);
   classifier_.emplace(make_classifier(run_, *source_, transform(), console_,
                                       std::move(trace_layers), explained_.embeddings, exits_));
@@ -164,18 +158,12 @@ void Session::load(const TracedFor& explained, std::vector<std::int64_t> trace_l
   facts_.approximations = classifier_->approximations();
   facts_.device = classifier_->options().device.str();
   facts_.precision = classifier_->options().precision.name();
-  if (!second_) return;
-  facts_.look_model = look_model();
+  if (!finder_) return;
+  facts_.finder = finder();
   pipeline_.keep_picture = pipeline_.keep_picture || explained.embeddings;
-  TracedFor of_small = explained;
-  std::erase_if(of_small.maps, [this](const MapChoice& map) {
-    return !model::explain::why_not(second_->config(), map.method, map.layer, explained_.mapless)
-                .empty();
-  });
-  second_->labels_ = labels();
-  second_->exits_ = model::inference::Exits::off;  // the mixture is of whole answers
-  second_->load(of_small);
-  pipeline_.looking->engine = &second_->engine();
+  finder_->exits_ = model::inference::Exits::off;
+  finder_->load({.finds = true});
+  pipeline_.finder->engine = &finder_->engine();
 }
 
 const image::Labels& Session::labels() {
@@ -197,35 +185,36 @@ void Session::hide_for_notes(Progress& progress, double share) {
 PipelineTiming Session::run_on(model::inference::Engine& engine, const Inputs& inputs,
                                const Done& done) {
   return run_pipeline(inputs, engine, pipeline_, [&](PipelineResult& result) {
-    look_closer(result);
+    zoom(result);
     return done(result);
   });
 }
 
 PipelineResult Session::look(image::Picture& picture) {
   PipelineResult result = look_at(picture, engine(), pipeline_);
-  look_closer(result);
+  zoom(result);
   return result;
 }
 
-void Session::look_closer(PipelineResult& result) {
-  if (!second_ || result.error || result.seer.is_of_small) return;
+void Session::zoom(PipelineResult& result) {
+  if (result.error || !result.seer.is_finder) return;
   try {
     if (pipeline_.check_wanted) pipeline_.check_wanted(result.input);
     const Clock::time_point begin = Clock::now();
-    const std::int64_t looks =
-        app::look_closer(result, explainer_->attention(result), second_->engine(), of_looks_);
+    const std::int64_t views = app::zoom(result, finder_->explainer_->attention(result), engine(),
+                                         of_parts_, transform());
     const double seconds = seconds_since(begin);
-    if (pipeline_.batch_done) pipeline_.batch_done(looks, seconds);
+    if (pipeline_.batch_done) pipeline_.batch_done(views, seconds);
     result.seconds += seconds;
     if (pipeline_.refuses_nan) require_finite_logits(result);
   } catch (...) {
     const Error error = as_error(std::current_exception());
     result.error = error.code();
     result.message = spelled(error.what());
-    result.closer.reset();
+    result.views.clear();
     finish_result(result);
   }
+  result.tokens.reset();
   if (!pipeline_.keep_picture || result.error) result.pixels = {};
 }
 
@@ -241,7 +230,6 @@ void Session::describe(const PipelineTiming& timing) const {
 }
 
 ClassifyRecord Session::record(const PipelineResult& result, std::int64_t topk) {
-  if (second_ && result.seer.is_of_small) return second_->record(result, topk);
   const image::Labels& names = labels();
   ClassifyRecord record;
   static_cast<InputRecord&>(record) = facts_;
@@ -253,32 +241,28 @@ ClassifyRecord Session::record(const PipelineResult& result, std::int64_t topk) 
   record.width = result.picture.width;
   record.height = result.picture.height;
   record.model_size = {result.model_size.height, result.model_size.width};
-  if (result.seer.is_of_small) {
-    record.views = image::Views::whole;
-    if (!result.error) record.seen = box_of(result.plan, result.picture);
-  }
   record.note = result.note;
   record.seconds = result.seconds;
-  const auto found = [&](const CloserLooks::Place& place) {
-    const image::Label& label = names.at(place.index);
-    return Prediction{.index = place.index,
-                      .id = label.id,
-                      .label = label.short_name,
-                      .prob = place.probability,
-                      .box = place.box};
-  };
-  if (result.closer) {
-    record.views = image::Views::look;
-    for (const CloserLooks::Place& look : result.closer->looks)
-      record.looks.push_back({found(look), look.weight});
-    if (result.closer->thing) record.thing = found(*result.closer->thing);
-    record.num_views = 1 + std::ssize(record.looks);
-  } else {
-    record.batch_size = result.batch_size;
-  }
+  record.batch_size = result.views.empty() ? result.batch_size : 1;
   if (result.error) return record;
-  record.tokens = engine().num_tokens(result.model_size.height, result.model_size.width);
-  if (!result.closer) record.exit_layer = result.exit.layer;
+  if (!result.views.empty()) {
+    record.finder = finder();
+    const image::Size& size = result.views.front().plan.output;
+    record.model_size = {size.height, size.width};
+  }
+  record.tokens = engine().num_tokens(record.model_size[0], record.model_size[1]);
+  for (const SeenView& view : result.views) {
+    const auto best = std::ranges::max_element(view.probabilities);
+    const std::int64_t index = best - view.probabilities.begin();
+    const image::Label& label = names.at(index);
+    record.views.push_back({{.index = index,
+                             .id = label.id,
+                             .label = label.short_name,
+                             .prob = *best,
+                             .box = view.box},
+                            view.weight});
+  }
+  if (result.views.empty()) record.exit_layer = result.exit.layer;
   record.top = top_classes(result, topk, names);
   std::erase_if(record.top,
                 [&](const Prediction& one) { return one.logit < source_->least_logit; });
@@ -292,8 +276,7 @@ Answer Session::answer(const PipelineResult& result, const Question& asked,
                        std::span<const MapChoice> maps, std::span<const std::int64_t> classes,
                        const model::explain::BeforeStep& before_step) {
   Answer answer;
-  Session& seer = second_ && result.seer.is_of_small ? *second_ : *this;
-  answer.record = seer.record(result, asked.topk);
+  answer.record = record(result, asked.topk);
   if (result.error) return answer;
   try {
     answer.logits = numbers_of(result.logits);
@@ -301,31 +284,24 @@ Answer Session::answer(const PipelineResult& result, const Question& asked,
     if (before_step && (asked.patch || !maps.empty())) before_step(0, 0);
     if (const auto& patch = asked.patch)
       answer.patch_row =
-          seer.explainer_->patch_row(result, patch->layer, patch->row, patch->column);
+          explainer_->patch_row(result, patch->layer, patch->row, patch->column);
     if (maps.empty()) return answer;
-    std::vector<MapChoice> known;  // of small pictures perhaps fewer
-    std::ranges::copy_if(maps, std::back_inserter(known), [&](const MapChoice& map) {
-      return std::ranges::find(seer.explained_.maps, map) != seer.explained_.maps.end();
-    });
-    if (known.empty())
-      throw Error(ErrorCode::failed,
-                  seer.source_->name + ", which sees small pictures, has no such map");
-    answer.maps = seer.explainer_->explain(result, chosen_classes(result, classes, seer.labels()),
-                                           known, before_step);
-    for (InputMap& map : answer.maps) map.thing = answer.record.thing;
+    answer.maps = explainer_->explain(result, chosen_classes(result, classes, labels()), maps,
+                                      before_step);
   } catch (...) {
     fail(answer.record, as_error(std::current_exception()));
   }
   return answer;
 }
 
-/// With closer looks the second model's features of one view, cropped as `embed` does it.
+/// With several views the features of one, cropped as `embed` does it.
 at::Tensor Session::embedding(const PipelineResult& result) {
-  if (!second_) return result.features;
+  if (result.views.empty()) return result.features;
   image::Picture picture = result.pixels;
-  PipelineOptions as_embed = second_->pipeline_;
+  PipelineOptions as_embed = pipeline_;
+  as_embed.finder.reset();
   as_embed.transform = of_embeddings_;
-  const PipelineResult whole = look_at(picture, second_->engine(), as_embed);
+  const PipelineResult whole = look_at(picture, engine(), as_embed);
   if (whole.error) throw Error(*whole.error, whole.message);
   return whole.features;
 }

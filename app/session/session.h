@@ -36,10 +36,8 @@ class Session {
   static std::unique_ptr<Session> open(const PicturesRequest& request);
   /// The same of a model that is open already.
   static std::unique_ptr<Session> open(const PicturesRequest& request, ModelSource source);
-  /// A model to measure, or to check: it says nothing of sizes. With `--views look` it has a second model,
-  /// `--set look-model`: the bundled one for small pictures beside a bundled model, else the same again. The second
-  /// answers small pictures alone, with their maps. Throws Error(invalid_argument) for one of other classes, and
-  /// for a first model that cannot say where to look.
+  /// A model to measure, or to check: it says nothing of sizes. With `--views zoom` the bundled window model finds the
+  /// parts of large pictures that it is given.
   static std::unique_ptr<Session> of(ModelSource source, const TransformRequest& transform,
                                      RunRequest run, Console console);
   /// The other model of a comparison, beside `first`, whose labels it has. Its notes begin with
@@ -65,8 +63,8 @@ class Session {
   [[nodiscard]] const image::TransformConfig& transform() const noexcept {
     return transform_.config;
   }
-  /// The model that looks closer; "" where none does.
-  [[nodiscard]] std::string look_model() const { return second_ ? second_->source().name : ""; }
+  /// The model that finds the parts of large pictures; "" where none does.
+  [[nodiscard]] std::string finder() const { return finder_ ? finder_->source().name : ""; }
   /// As it was asked for; once it is loaded, in the precision that `auto` stands for.
   [[nodiscard]] const RunRequest& run_request() const noexcept { return run_; }
   [[nodiscard]] const Console& console() const noexcept { return console_; }
@@ -112,9 +110,9 @@ class Session {
   Session(std::shared_ptr<const ModelSource> source, ResolvedTransform transform, RunRequest run,
           Console console);
   at::Tensor embedding(const PipelineResult& result);
-  void add_second_model(const TransformRequest& transform);
-  /// With a second model, for a result without an error: what that sees takes the place of the pass's answer.
-  void look_closer(PipelineResult& result);
+  void add_finder(const TransformRequest& transform);
+  /// Of a large picture that the finder has seen: the answer of its parts.
+  void zoom(PipelineResult& result);
 
   Console console_;
   std::shared_ptr<const ModelSource> source_;
@@ -128,9 +126,9 @@ class Session {
   model::inference::Exits exits_ = model::inference::Exits::leave;
   TracedFor explained_;
   std::optional<MapExplainer> explainer_;
-  std::unique_ptr<Session> second_;            // looks closer
-  image::TransformConfig of_looks_ = {};       // what it sees of a part of a picture
-  image::TransformConfig of_embeddings_ = {};  // and of a whole one for `embedding`
+  std::unique_ptr<Session> finder_;
+  image::TransformConfig of_parts_ = {};       // of a large picture
+  image::TransformConfig of_embeddings_ = {};  // of a whole picture
   InputRecord facts_;
 };
 

@@ -72,13 +72,27 @@ void draw_label(viz::Canvas& picture, const BoxLabel& label) {
   caption_font().draw(picture, label.text, label.x + label.margin, label.y, label.pixels, kInk);
 }
 
-/// A box of the picture that `map` is placed on.
-viz::Placement placement_of(const Box& box, const viz::Placement& map) {
-  const auto axis = [](std::int64_t picture, std::int64_t begin, std::int64_t length) {
-    return viz::Axis{picture, picture, begin, length, length, 1};
-  };
-  return {axis(map.vertical.picture, box.top, box.height),
-          axis(map.horizontal.picture, box.left, box.width)};
+/// A cross whose middle, a quarter of each arm, is left free. Returns the label beside it.
+BoxLabel draw_mark(viz::Canvas& picture, int x, int y, const std::string& text) {
+  constexpr viz::Color kPaper{32, 32, 32};
+  constexpr viz::Color kInk{255, 255, 255};
+  const int shorter_edge = std::min(picture.width, picture.height);
+  const int arm = std::max(6, shorter_edge / 36);
+  const int pen = std::max(1, shorter_edge / 360);
+  const int gap = arm / 4;
+  for (const auto& [color, rim] : {std::pair(kPaper, pen), {kInk, 0}}) {
+    const int half = pen / 2 + rim;
+    const int width = 2 * half + 1;
+    const int length = arm - gap + 2 * rim;
+    viz::fill_rectangle(picture, x - arm - rim, y - half, length, width, color);
+    viz::fill_rectangle(picture, x + gap - rim, y - half, length, width, color);
+    viz::fill_rectangle(picture, x - half, y - arm - rim, width, length, color);
+    viz::fill_rectangle(picture, x - half, y + gap - rim, width, length, color);
+  }
+  BoxLabel label = label_of_box(picture, {}, text);
+  label.x = std::clamp(x + arm, 0, std::max(0, picture.width - label.width));
+  label.y = std::clamp(y - arm - label.height, 0, std::max(0, picture.height - label.height));
+  return label;
 }
 
 /// `picture` may have another size than the input.
@@ -93,20 +107,16 @@ void draw_map(viz::Canvas& picture, const ShownMap& shown, const FigureOptions& 
   viz::draw_heat(picture, shown.map, shown.range, placement, style);
   const int shorter_edge = std::min(picture.width, picture.height);
   viz::frame_seen(picture, placement, std::max(1, shorter_edge / 540));
-  std::optional<BoxLabel> title;
-  if (options.title && !shown.is_marked)
-    draw_label(picture, title.emplace(label_of_box(picture, placement, shown.caption.front())));
-  if (!shown.mark) return;
-  auto [place, text] = *shown.mark;
-  place.horizontal.picture = picture.width;
-  place.vertical.picture = picture.height;
-  viz::frame_seen(picture, place, std::max(1, shorter_edge / 540));
-  BoxLabel label = label_of_box(picture, place, text);
-  const bool is_taken = title && label.x < title->x + title->width &&
-                        title->x < label.x + label.width && label.y < title->y + title->height &&
-                        title->y < label.y + label.height;
-  if (is_taken) label.y = title->y + title->height;
-  draw_label(picture, label);
+  if (shown.mark) {
+    const auto at = [](std::int64_t pixel, int edge, std::int64_t of) {
+      return static_cast<int>(pixel * edge / of);
+    };
+    const int x = at(shown.mark->front(), picture.width, shown.placement.horizontal.picture);
+    const int y = at(shown.mark->back(), picture.height, shown.placement.vertical.picture);
+    draw_label(picture, draw_mark(picture, x, y, shown.caption.front()));
+  } else if (options.title) {
+    draw_label(picture, label_of_box(picture, placement, shown.caption.front()));
+  }
 }
 
 /// All of `picture` in the middle of a canvas that is not smaller.
@@ -167,15 +177,7 @@ ShownMap shown_map(const InputMap& map, const FigureOptions& options) {
   shown.caption = caption(map, options.label_type);
   shown.choice = map.choice;
   shown.placement = map.placement;
-  // The looks at a thing alone are surer than the answer, whose probability the caption has.
-  if (const std::optional<Prediction>& thing = map.thing) {
-    shown.mark = {placement_of(*thing->box, map.placement),
-                  thing->index == map.of_class.index ? label_text(*thing, options.label_type)
-                                                     : caption(*thing, options.label_type)};
-  } else if (map.of_class.box) {
-    shown.mark = {placement_of(*map.of_class.box, map.placement), shown.caption.front()};
-    shown.is_marked = true;
-  }
+  shown.mark = map.of_class.mark;
   return shown;
 }
 

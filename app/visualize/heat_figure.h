@@ -39,20 +39,13 @@ struct ShownMap {
   std::vector<std::string> caption;
   MapChoice choice;
   viz::Placement placement = {};
-  /// A part of the picture that is framed, with its class: what looks found.
-  struct Mark {
-    viz::Placement placement;
-    std::string text;
-  };
-  std::optional<Mark> mark = {};
-  bool is_marked = false;  ///< the mark has the map's class and its probability
+  std::optional<std::array<std::int64_t, 2>> mark = {};  ///< of the class: `Prediction::mark`
 };
 ShownMap shown_map(const InputMap& map, const FigureOptions& options);
 
 /// One map without extras at the picture's own size; else panels of a size by their number.
 /// Several layers stand side by side, and a row is a method, head and class; else a
-/// row is a method. A mark has its class at a corner, and its
-/// probability where the class is not the answer's. With `frame`, for
+/// row is a method. A mark is a cross with the class beside it. With `frame`, for
 /// a video, the picture is shown in the middle of that size, as large as it fits, and the figure's
 /// layout is the same for all frames of as many maps. Takes some 20 ms for two megapixels.
 viz::Canvas draw_figure(viz::Canvas picture, std::span<const ShownMap> maps,

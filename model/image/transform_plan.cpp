@@ -115,16 +115,14 @@ void check_config(const TransformConfig& config) {
   }
 }
 
-/// The size of the pass before a closer look.
-Size size_of_look(const TransformConfig& config, Size picture) {
+/// The size at which `zoom` sees all of a picture.
+Size size_of_zoom(const TransformConfig& config, Size picture) {
   constexpr double kMostAspect = 2.2;  // of what has all of the shorter edge
-  constexpr double kAsItIs = 0.02;
   const auto edge = static_cast<double>(std::min(config.img_size.height, config.img_size.width));
   const auto height = static_cast<double>(picture.height);
   const auto width = static_cast<double>(picture.width);
   const double scale =
       std::min(edge / std::min(height, width), edge * std::sqrt(kMostAspect / height / width));
-  if (std::abs(scale - 1) <= kAsItIs) return picture;
   const Size scaled = for_each_edge(picture, [&](std::int64_t n) {
     return static_cast<std::int64_t>(std::nearbyint(static_cast<double>(n) * scale));
   });
@@ -203,7 +201,7 @@ TransformPlan plan_transform(const TransformConfig& config, Size picture, std::i
   TransformPlan plan;
   const Views& views = config.views;
   plan.fitted_from = views.keep_size     ? picture
-                     : views.keep_aspect ? size_of_look(config, picture)
+                     : views.keep_aspect ? size_of_zoom(config, picture)
                                          : config.img_size;
   const Size wanted =
       config.fit == Fit::resize ? round_to_nearest(plan.fitted_from, patch) : plan.fitted_from;
@@ -232,9 +230,9 @@ std::string describe(const TransformConfig& config) {
                             : config.img_size;
   const Size scale = scale_size(img_size, config.crop_pct);
   std::string line;
-  if (config.views.have_looks) {
+  if (config.views.have_parts) {
     line = "shorter edge " + std::to_string(std::min(img_size.height, img_size.width)) + how +
-           ", then a closer look at parts of the picture; small pictures whole";
+           ", and zoom at parts of large pictures";
   } else if (config.views == Views::native) {
     line = "native size";
     if (config.fit == Fit::resize) {
@@ -303,7 +301,7 @@ std::string_view name(Fit value) {
 }
 
 Views parse_views(std::string_view word) {
-  constexpr std::array kValues{Views::whole, Views::native, Views::look};
+  constexpr std::array kValues{Views::whole, Views::native, Views::zoom};
   return parse("views", kValues, word);
 }
 

@@ -19,19 +19,17 @@ struct Views {
   std::string_view name;
   bool have_crop;  ///< `crop_pct` and `crop_mode` say how a view is cropped
   bool keep_size;  ///< each picture is seen at its own size
-  /// Edges grow and shrink together: pictures have many more patches than a model is trained on.
-  bool keep_aspect;
-  /// Parts of the picture are looked at more closely behind the first pass: an answer has a place on the picture.
-  bool have_looks;
+  bool keep_aspect;  ///< edges grow and shrink together
+  bool have_parts;   ///< of a large picture parts are seen, too: an answer has a place on the picture
 
   static const Views whole;   ///< resized and cropped
   static const Views native;  ///< at its own size
-  static const Views look;    ///< at a bounded size before a closer look at parts of it
+  static const Views zoom;    ///< all of it at a bounded size, and parts of it
   friend bool operator==(const Views& one, const Views& other) { return one.name == other.name; }
 };
 inline constexpr Views Views::whole{"whole", true, false, false, false};
 inline constexpr Views Views::native{"native", false, true, true, false};
-inline constexpr Views Views::look{"look", false, false, true, true};
+inline constexpr Views Views::zoom{"zoom", false, false, true, true};
 
 /// Height and width in pixels, always in this order.
 struct Size {
@@ -42,7 +40,7 @@ struct Size {
 
 /// timm's `pretrained_cfg`, and this project's `views` and `fit`. Field names are timm's.
 struct TransformConfig {
-  /// Height x width fed to the model, before `fit`; with `look` the lesser is the picture's shorter edge.
+  /// Height x width fed to the model, before `fit`; with `zoom` the lesser is the picture's shorter edge.
   Size img_size{224, 224};
   double crop_pct = 0.875;  ///< in (0, 1]; resize to floor(img_size / crop_pct), then crop
   CropMode crop_mode = CropMode::center;
@@ -75,12 +73,12 @@ struct TransformPlan {
   std::int64_t window_left = 0;
   Size output;  ///< the model's input; both multiples of patch_size
   Size
-      fitted_from;  ///< the requested size, before `fit`: img_size; the picture's with `native` and `look`
+      fitted_from;  ///< the requested size, before `fit`: img_size; the picture's with `native` and `zoom`
 };
 
-/// With `look` the picture's shorter edge becomes `img_size`, or less where the picture is longer than
-/// 2.2 times as wide: the pass has at most 2.2 times the pixels of the square. Both edges are rounded to
-/// patches; a picture within 2 % of that size stays as it is, and `fit` fits it.
+/// With `zoom` the picture's shorter edge becomes `img_size`, or less where the picture is longer than
+/// 2.2 times as wide: it has at most 2.2 times the pixels of the square. Both edges are rounded to
+/// patches.
 ///
 /// Pure arithmetic; follows torchvision's Resize/CenterCrop and timm's ResizeKeepRatio roundings.
 /// Throws `Error(empty)` for a picture without pixels, `Error(too_large)` when the input would have

@@ -1,4 +1,4 @@
-#include "model/look/places.h"
+#include "model/zoom/views.h"
 
 #include <algorithm>
 #include <array>
@@ -6,11 +6,10 @@
 #include <cstddef>
 #include <set>
 
-namespace hydrascope::look {
+namespace hydrascope::zoom {
 namespace {
 
-constexpr double kThreshold = 0.1;    // of the peak
-constexpr double kMostOverlap = 0.3;  // of two looks of a side
+constexpr double kMostOverlap = 0.3;  // of two views of a side
 constexpr std::array<std::int64_t, 6> kSides{160, 224, 320, 448, 640, 896};
 constexpr std::array<std::size_t, 6> kCounts{3, 3, 3, 2, 2, 1};
 
@@ -31,50 +30,6 @@ AttentionMap smoothed(const AttentionMap& map) {
     }
   }
   return mean;
-}
-
-/// The cells that are connected with `seed` and above `least`.
-std::vector<std::size_t> connected(const AttentionMap& map, std::size_t seed, double least) {
-  const auto columns = static_cast<std::size_t>(map.columns);
-  std::vector<bool> seen(map.values.size());
-  std::vector<std::size_t> found;
-  const auto visit = [&](std::size_t cell) {
-    if (seen[cell] || map.values[cell] <= least) return;
-    seen[cell] = true;
-    found.push_back(cell);
-  };
-  visit(seed);
-  for (std::size_t next = 0; next < found.size(); ++next) {
-    const std::size_t cell = found[next];
-    if (cell >= columns) visit(cell - columns);
-    if (cell + columns < seen.size()) visit(cell + columns);
-    if (cell % columns > 0) visit(cell - 1);
-    if ((cell + 1) % columns > 0) visit(cell + 1);
-  }
-  return found;
-}
-
-/// The box of cells, within the picture.
-Area bounds(const std::vector<std::size_t>& cells, const AttentionMap& map, double width,
-            double height) {
-  std::int64_t left = map.columns;
-  std::int64_t top = map.rows;
-  std::int64_t right = 0;
-  std::int64_t bottom = 0;
-  for (const std::size_t cell : cells) {
-    const std::int64_t row = static_cast<std::int64_t>(cell) / map.columns;
-    const std::int64_t column = static_cast<std::int64_t>(cell) % map.columns;
-    left = std::min(left, column);
-    top = std::min(top, row);
-    right = std::max(right, column + 1);
-    bottom = std::max(bottom, row + 1);
-  }
-  const auto pixels = [&](std::int64_t cells_before, double edge) {
-    return std::min(static_cast<double>(cells_before * map.patch_size), edge);
-  };
-  const double x = pixels(left, width - 1);
-  const double y = pixels(top, height - 1);
-  return {x, y, pixels(right, width) - x, pixels(bottom, height) - y};
 }
 
 std::size_t peak_of(const AttentionMap& map) {
@@ -123,24 +78,13 @@ Area around(double x, double y, double side, double width, double height) {
           std::clamp(y - box_height / 2, 0.0, height - box_height), box_width, box_height};
 }
 
-/// The pixels that two boxes share.
-double shared_pixels(const Area& a, const Area& b) {
-  const double width = std::min(a.left + a.width, b.left + b.width) - std::max(a.left, b.left);
-  const double height = std::min(a.top + a.height, b.top + b.height) - std::max(a.top, b.top);
-  return std::max(width, 0.0) * std::max(height, 0.0);
-}
-
 }  // namespace
 
 double overlap(const Area& a, const Area& b) {
-  const double shared = shared_pixels(a, b);
+  const double width = std::min(a.left + a.width, b.left + b.width) - std::max(a.left, b.left);
+  const double height = std::min(a.top + a.height, b.top + b.height) - std::max(a.top, b.top);
+  const double shared = std::max(width, 0.0) * std::max(height, 0.0);
   return shared / (a.width * a.height + b.width * b.height - shared);
-}
-
-bool is_at(const Area& look, const Area& thing) {
-  constexpr double kInside = 0.5;  // of the look
-  return overlap(look, thing) > kSees ||
-         shared_pixels(look, thing) > kInside * look.width * look.height;
 }
 
 MapSums::MapSums(const AttentionMap& map)
@@ -177,17 +121,12 @@ double MapSums::within(const Area& box) const {
          before(box.left, box.top);
 }
 
-Places find_places(const AttentionMap& map, std::int64_t width, std::int64_t height) {
+std::vector<View> find_views(const AttentionMap& map, std::int64_t width, std::int64_t height) {
   const auto w = static_cast<double>(width);
   const auto h = static_cast<double>(height);
-  const AttentionMap smooth = smoothed(map);
-  const std::size_t peak = peak_of(smooth);
-  Places places;
-  if (const double value = smooth.values[peak]; value > 0)
-    places.thing = bounds(connected(smooth, peak, kThreshold * value), smooth, w, h);
-  const auto add = [&](const Area& area, bool of_whole) {
-    places.looks.push_back({area, of_whole});
-  };
+  const std::size_t peak = peak_of(smoothed(map));
+  std::vector<View> views;
+  const auto add = [&](const Area& area, bool of_whole) { views.push_back({area, of_whole}); };
   const MapSums sums(map);
   const std::int64_t shorter = std::min(width, height);
   for (std::size_t i = 0; i < kSides.size(); ++i)
@@ -204,7 +143,7 @@ Places find_places(const AttentionMap& map, std::int64_t width, std::int64_t hei
   for (const std::int64_t side : kSides) add(around(x, y, static_cast<double>(side), w, h), false);
   add(around(w / 2, h / 2, static_cast<double>(shorter), w, h), true);
   add({0, 0, w, h}, true);
-  return places;
+  return views;
 }
 
-}  // namespace hydrascope::look
+}  // namespace hydrascope::zoom
