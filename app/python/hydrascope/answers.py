@@ -32,7 +32,9 @@ class Prediction:
     logit: float
     id: str = ""
     box: Box | None = None
-    """With `views` look, the default for large pictures: where the class was found."""
+    """With `views` zoom, the default: the view of a large picture that says most of the class."""
+    mark: tuple[int, int] | None = None
+    """x and y of the point in the box where the evidence of all views is densest."""
 
     def __str__(self) -> str:
         return f"{self.label} {self.probability:.1%}"
@@ -175,8 +177,8 @@ def answer_of(handle: int, path: str | None, picture: _pictures.Described | None
         text = library.answer_error_text(handle).decode(errors="replace")
         return Answer(record, error=make_error(code.decode(), f"{text} ({record['input']})", path))
     maps = tuple(_map(one, source, place) for place, one in enumerate(_list("maps", handle)))
-    return Answer(record, tuple(_prediction(one) for one in _list("top", handle)), _floats("logits", handle), maps,
-                  _floats("embedding", handle), None, source)
+    top = tuple(_prediction(one, said.get("mark")) for one, said in zip(_list("top", handle), record["top"]))
+    return Answer(record, top, _floats("logits", handle), maps, _floats("embedding", handle), None, source)
 
 
 def _list(what: str, handle: int) -> Any:
@@ -190,9 +192,10 @@ def _floats(what: str, handle: int) -> np.ndarray:
     return np.ctypeslib.as_array(values, (count.value,)).copy() if count.value else np.empty(0, np.float32)
 
 
-def _prediction(one: _library.PredictionFields) -> Prediction:
+def _prediction(one: _library.PredictionFields, mark: dict[str, int] | None) -> Prediction:
     box = (one.left, one.top, one.width, one.height) if one.has_box else None
-    return Prediction(one.index, one.label.decode(), one.probability, one.logit, one.id.decode(), box)
+    return Prediction(one.index, one.label.decode(), one.probability, one.logit, one.id.decode(), box,
+                      mark and (mark["x"], mark["y"]))
 
 
 def _map(one: _library.MapFields, source: _Source, place: int) -> Map:

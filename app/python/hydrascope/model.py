@@ -261,7 +261,7 @@ def _described(picture: Any, number: int, is_strict: bool) -> Described | Answer
         named = make_error(error.code, f"{error} (picture {number})")
         if is_strict:
             raise named from error
-        record = {"schema": 1, "input": f"picture {number}", "error": {"code": named.code, "message": str(named)}}
+        record = {"schema": 2, "input": f"picture {number}", "error": {"code": named.code, "message": str(named)}}
         return Answer(record, error=named)
 
 
