@@ -323,13 +323,11 @@ class Defaults(unittest.TestCase):
         picture = np.random.default_rng(0).integers(0, 256, (464, 576, 3), dtype=np.uint8)
         window = "deit_tiny_patch16_224.window"
         cases: list[tuple[dict[str, typing.Any], str, str | None]]
-        cases = [({}, "window", "look"), ({"views": "look"}, "window", "look"), ({"native": True}, "window", None), ({"views": "whole"}, "softmax", None),
-                 ({"model": window}, "window", None), ({"look_model": window}, "window", "look")]
-        for options, attention, views in cases:
+        cases = [({}, "softmax", window), ({"views": "zoom"}, "softmax", window), ({"native": True}, "window", None), ({"views": "whole"}, "softmax", None),
+                 ({"model": window}, "window", None), ({"model": window, "views": "zoom"}, "window", window)]
+        for options, attention, finder in cases:
             record = hydrascope.classify(picture, **options, **EXACT).record
-            self.assertEqual((record["attention"], record.get("views")), (attention, views), options)
-            if views:
-                self.assertEqual(record["look_model"], options.get("look_model", "deit_tiny_patch16_224.softmax"))
+            self.assertEqual((record["attention"], record.get("finder"), "views" in record), (attention, finder, finder is not None), options)
 
 
 class Notes(unittest.TestCase):

@@ -38,16 +38,17 @@ class Pictures(unittest.TestCase):
         self.assertEqual((answer.label, answer.probability), (answer.top[0].label, answer.top[0].probability))
         self.assertEqual(answer.logits.shape, (self.model.facts["num_classes"],))
 
-    def test_a_look_says_where_it_found_the_class(self) -> None:
+    def test_zoom_says_where_the_class_is(self) -> None:
         picture = ROOT / "assets/images/oakland-zoo-otters.jpg"
-        with hydrascope.Model(views="look", **EXACT) as model:
+        with hydrascope.Model(views="zoom", **EXACT) as model:
             answer = model.classify(picture)
-        said = record("classify", *WORDS, "--views", "look", picture)
+        said = record("classify", *WORDS, "--views", "zoom", picture)
         self.assertEqual(timeless(answer.record), timeless(said))
-        wanted = [one.get("box") for one in said["top"]]
-        self.assertTrue(any(wanted))
-        for one, box in zip(answer.top, wanted):
+        self.assertTrue(any("box" in one for one in said["top"]))
+        for one, wanted in zip(answer.top, said["top"], strict=True):
+            box, mark = wanted.get("box"), wanted.get("mark")
             self.assertEqual(one.box, box and tuple(box[edge] for edge in ("left", "top", "width", "height")))
+            self.assertEqual(one.mark, mark and (mark["x"], mark["y"]))
 
     def test_every_form_of_a_picture_is_the_same(self) -> None:
         expected = self.model.classify(OTTER).logits

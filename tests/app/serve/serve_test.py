@@ -296,7 +296,7 @@ class ServerWithoutWords(OfOneServer):
     """The defaults of a request are those of the command line."""
     model = None
     options = ("--precision", "float32")
-    alone = {"": (), "?views=look": ("--views", "look"), "?views=whole": ("--views", "whole"), "?views=native": ("--native",),
+    alone = {"": (), "?views=zoom": ("--views", "zoom"), "?views=whole": ("--views", "whole"), "?views=native": ("--native",),
              "?model=deit_tiny_patch16_224.softmax": ("-m", "deit_tiny_patch16_224.softmax"),
              "?model=deit_tiny_patch16_224.hydra_last2": ("-m", "deit_tiny_patch16_224.hydra_last2")}
 
@@ -305,8 +305,9 @@ class ServerWithoutWords(OfOneServer):
             with self.subTest(query):
                 found = json.loads(self.post("/v1/classify" + query, LARGE.read_bytes())[1])
                 expected = records(PROGRAM, LARGE, words=(*words, "--precision", "float32", "--device", "cpu"))[0]
-                for field in ("attention", "model_size", "views", "look_model"):
+                for field in ("attention", "model_size", "finder"):
                     self.assertEqual(found.get(field), expected.get(field), field)
+                self.assertEqual([each["box"] for each in found.get("views", [])], [each["box"] for each in expected.get("views", [])])
                 self.assertEqual([each["index"] for each in found["top"]], [each["index"] for each in expected["top"]])
 
     def test_the_page_says_what_answers(self):
@@ -336,7 +337,7 @@ class ServerOfAnOddName(unittest.TestCase):
 
 class ServerOfWholePictures(ServerWithoutWords):
     options = ("--precision", "float32", "--views", "whole")
-    alone = {"": ("--views", "whole"), "?views=native": ("--native",), "?views=look": ("--views", "look")}
+    alone = {"": ("--views", "whole"), "?views=native": ("--native",), "?views=zoom": ("--views", "zoom")}
 
     def test_the_page_says_what_answers(self):
         """One server shows it."""
