@@ -195,7 +195,7 @@ def _floats(what: str, handle: int) -> np.ndarray:
 def _prediction(one: _library.PredictionFields, mark: dict[str, int] | None) -> Prediction:
     box = (one.left, one.top, one.width, one.height) if one.has_box else None
     return Prediction(one.index, one.label.decode(), one.probability, one.logit, one.id.decode(), box,
-                      mark and (mark["x"], mark["y"]))
+                      (mark["x"], mark["y"]) if mark else None)
 
 
 def _map(one: _library.MapFields, source: _Source, place: int) -> Map:
