@@ -96,10 +96,11 @@ void choose_anew(ModelRequest& model, TransformRequest& transform, const std::st
     transform = std::move(of_any);
   }
   if (!views.empty()) {
+    const bool had_parts = transform.views && transform.views->value.have_parts;
     transform.views = {image::parse_views(views), "`views`"};
     transform.is_default = false;
     const image::Views& asked = transform.views->value;
-    if (asked.keep_size) transform.img_size.reset();
+    if (asked.keep_size || asked.have_parts != had_parts) transform.img_size.reset();
     if (!asked.have_crop) transform.crop_pct.reset();
     if (!asked.have_crop) transform.crop_mode.reset();
   }

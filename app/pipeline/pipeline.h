@@ -92,7 +92,7 @@ struct SeenView {
   Box box;                             ///< in pixels of the picture
   image::TransformPlan plan = {};      ///< from the box to the model's input
   double weight = 1;                   ///< in the answer; all views' add up to one
-  std::vector<double> probabilities;   ///< by class
+  std::vector<double> probabilities = {};  ///< by class
   at::Tensor tokens = {};              ///< as the result's
 };
 

@@ -55,7 +55,7 @@ class FrameAverage {
 void finish_result(PipelineResult& result);
 
 /// The answer to a result without an error, the surest first: its `count` best classes, or all where there are
-/// fewer. Of several views each has its place, where that is known.
+/// fewer. In a picture of several views each has its place, where that is known.
 std::vector<Prediction> top_classes(const PipelineResult& result, std::int64_t count,
                                     const image::Labels& labels);
 /// Those of `indices`, in their order, with their ranks among all.

@@ -207,10 +207,6 @@ std::string to_text(const ClassifyRecord& record, LabelType label_type, bool col
     }
     text += '\n';
   }
-  if (const std::string line = look_line(record); !line.empty())
-    text += "  " + styled(line, Style::dim, color) + '\n';
-  if (record.thing && !record.top.empty() && record.thing->index != record.top.front().index)
-    text += "  " + styled(thing_line(*record.thing, label_type), Style::dim, color) + '\n';
   if (record.exit_layer)
     text +=
         "  " +

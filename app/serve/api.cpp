@@ -79,7 +79,7 @@ std::string explained_picture(const PendingRequest::Picture& asked, const ApiOpt
 OrderedJson embedded_json(const Answer& answer) {
   OrderedJson object = to_json(answer.record);
   object.erase("top");
-  object.erase("views");  // the vector is of one
+  for (const char* of_the_answer : {"finder", "views"}) object.erase(of_the_answer);
   constexpr int kDigits = 9;  // of a float32, all
   OrderedJson values = OrderedJson::array();
   for (const float value : answer.embedding) values.push_back(rounded(significant(value, kDigits)));

@@ -148,6 +148,7 @@ void Session::load(const TracedFor& explained, std::vector<std::int64_t> trace_l
   explained_ = explained;
   run_ = with_fastest_precision(run_, model::resolve_device(run_.device), config(), console_);
   const bool explains = !explained_.maps.empty() || explained_.patches || explained_.finds;
+  if (finder_) exits_ = model::inference::Exits::off;  // the mixture is of whole answers
   if (explains) trace_layers = MapExplainer::traced_layers(config(), explained_);
   classifier_.emplace(make_classifier(run_, *source_, transform(), console_,
                                       std::move(trace_layers), explained_.embeddings, exits_));
@@ -294,9 +295,9 @@ Answer Session::answer(const PipelineResult& result, const Question& asked,
   return answer;
 }
 
-/// With several views the features of one, cropped as `embed` does it.
+/// With `--views zoom` the features of one view, cropped as `embed` does it.
 at::Tensor Session::embedding(const PipelineResult& result) {
-  if (result.views.empty()) return result.features;
+  if (!finder_) return result.features;
   image::Picture picture = result.pixels;
   PipelineOptions as_embed = pipeline_;
   as_embed.finder.reset();

@@ -1,4 +1,4 @@
-"""Candidate looks of a picture from its native pass."""
+"""Candidate views of a picture from a pass over all of it."""
 import numpy as np
 from rules import *
 SIDES = (160, 224, 320, 448, 640, 896)

@@ -82,32 +82,28 @@ TEST(RequestsTest, ATransformSaysWhereItsValuesComeFrom) {
   EXPECT_FALSE(request.std || request.crop_pct);
   for (const Words& words : {Words{"--native"}, {"--views", "native"}})
     EXPECT_EQ(transform_request(classify(words)).views->value, image::Views::native);
-  const TransformRequest look =
-      transform_request(classify({"--views", "look", "--set", "look-model=a.safetensors"}));
-  EXPECT_EQ(look.views->value, image::Views::look);
-  EXPECT_EQ(look.look_model, "a.safetensors");
+  EXPECT_EQ(transform_request(classify({"--views", "zoom"})).views->value, image::Views::zoom);
 }
 
 TEST(RequestsTest, LargePicturesHaveTheModelThatWasMadeForThem) {
-  for (const Words& words : {Words{"--native"}, {"--views", "native"}, {"--views", "look"}})
+  for (const Words& words : {Words{"--native"}, {"--views", "native"}})
     EXPECT_EQ(model_request(classify(words)).word, kLargePicturesModel) << words.back();
   EXPECT_EQ(model_request(classify({"--native", "-m", "a.pth"})).word, "a.pth");
-  for (const Words& words : {Words{}, {"--views", "whole"}, {"--native", "--attn", "hydra"}})
+  for (const Words& words :
+       {Words{}, {"--views", "whole"}, {"--views", "zoom"}, {"--native", "--attn", "hydra"}})
     EXPECT_EQ(model_request(classify(words)).word, "");
 }
 
-TEST(RequestsTest, PicturesAreLookedAtUnlessSomethingElseIsAskedFor) {
+TEST(RequestsTest, PicturesAreSeenInPartsUnlessSomethingElseIsAskedFor) {
   const auto request_of = [](const Words& words, AutoExif exif) {
     return pictures_request(classify(words), exif, {&ClassifyRequest::save_input});
   };
-  for (const Words& words :
-       {Words{}, {"--topk", "3"}, {"--precision", "float32"}, {"--set", "look-model=a.pth"}}) {
+  for (const Words& words : {Words{}, {"--topk", "3"}, {"--precision", "float32"}}) {
     const PicturesRequest request = request_of(words, AutoExif::upright);
     ASSERT_TRUE(request.transform.views);
-    EXPECT_EQ(request.transform.views->value, image::Views::look);
+    EXPECT_EQ(request.transform.views->value, image::Views::zoom);
     EXPECT_TRUE(request.transform.is_default);
-    EXPECT_EQ(request.model.word, kLargePicturesModel);
-    if (!request.transform.look_model.empty()) continue;
+    EXPECT_EQ(request.model.word, "");
     EXPECT_FALSE(request_of(words, AutoExif::as_stored).transform.views) << "labelled sets";
   }
   for (const Words& words : {Words{"-m", "a.pth"},
@@ -118,12 +114,11 @@ TEST(RequestsTest, PicturesAreLookedAtUnlessSomethingElseIsAskedFor) {
                              {"--save-input", "a.npy"}}) {
     const PicturesRequest request = request_of(words, AutoExif::upright);
     EXPECT_FALSE(request.transform.views) << words.front();
-    EXPECT_NE(request.model.word, kLargePicturesModel) << words.front();
   }
   const PicturesRequest whole = request_of({"--views", "whole"}, AutoExif::upright);
   EXPECT_EQ(whole.transform.views->value, image::Views::whole);
   EXPECT_EQ(whole.model.word, "");
-  EXPECT_FALSE(request_of({"--views", "look"}, AutoExif::upright).transform.is_default);
+  EXPECT_FALSE(request_of({"--views", "zoom"}, AutoExif::upright).transform.is_default);
 }
 
 TEST(RequestsTest, AClientOfAServerHasTheDefaultsOfTheCommandLine) {
@@ -137,16 +132,15 @@ TEST(RequestsTest, AClientOfAServerHasTheDefaultsOfTheCommandLine) {
            {{}, "", "whole", {"--views", "whole"}},
            {{}, "", "native", {"--native"}},
            {{}, "a.pth", "", {"-m", "a.pth"}},
-           {{}, "a.pth", "look", {"-m", "a.pth", "--views", "look"}},
-           {{"--set", "look-model=b.pth"}, "a.pth", "", {"-m", "a.pth"}},
+           {{}, "a.pth", "zoom", {"-m", "a.pth", "--views", "zoom"}},
            {{"--views", "whole"}, "", "native", {"--native"}},
-           {{"--views", "whole"}, "", "look", {"--views", "look"}},
+           {{"--views", "whole"}, "", "zoom", {"--views", "zoom"}},
            {{"--native"}, "", "whole", {"--views", "whole"}},
            {{"--views", "whole"}, "a.pth", "", {"-m", "a.pth", "--views", "whole"}},
            {{"-m", "b.pth"}, "", "native", {"-m", "b.pth", "--native"}},
            {{"-m", "b.pth", "--set", "mean=0,0,0"}, "a.pth", "", {"-m", "a.pth"}},
-           {{"--img-size", "384x640"}, "", "look", {"--views", "look"}},
-           {{"--views", "look", "--img-size", "640"}, "", "whole", {"--views", "whole"}},
+           {{"--img-size", "384x640"}, "", "zoom", {"--views", "zoom"}},
+           {{"--views", "zoom", "--img-size", "640"}, "", "whole", {"--views", "whole"}},
            {{"--set", "crop-pct=1"}, "", "native", {"--native"}}}) {
     PicturesRequest found = pictures_request(classify(each.started), AutoExif::upright);
     choose_anew(found.model, found.transform, each.model, each.views);
@@ -158,7 +152,6 @@ TEST(RequestsTest, AClientOfAServerHasTheDefaultsOfTheCommandLine) {
     if (expected.transform.views) {
       EXPECT_EQ(found.transform.views->value, expected.transform.views->value) << what;
     }
-    EXPECT_EQ(found.transform.look_model, expected.transform.look_model) << what;
     EXPECT_EQ(found.transform.img_size.has_value(), expected.transform.img_size.has_value())
         << what;
     EXPECT_FALSE(found.transform.crop_pct || found.transform.mean || found.transform.is_default)
@@ -171,14 +164,7 @@ TEST(RequestsTest, RefuseWhatDoesNotGoTogether) {
                "own size");
   EXPECT_ERROR(transform_request(classify({"--native", "--views", "whole"})), invalid_argument,
                "two values");
-  for (const Words& words : {Words{"--set", "look-model=a.pth", "-m", "b.pth"},
-                             {"--set", "look-model=a.pth", "--views", "whole"}}) {
-    EXPECT_ERROR(pictures_request(classify(words), AutoExif::upright), invalid_argument,
-                 "closer looks", "`views` look");
-  }
-  EXPECT_ERROR(pictures_request(classify({"--set", "look-model=a.pth"}), AutoExif::as_stored),
-               invalid_argument, "closer looks", "`views` look");
-  for (const char* views : {"native", "look"}) {
+  for (const char* views : {"native", "zoom"}) {
     EXPECT_ERROR(transform_request(classify({"--views", views, "--set", "crop-pct=1"})),
                  invalid_argument, "nothing is resized and cropped");
   }

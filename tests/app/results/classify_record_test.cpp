@@ -34,15 +34,14 @@ ClassifyRecord otter() {
   return record;
 }
 
-ClassifyRecord otter_looked_at() {
+ClassifyRecord otter_in_parts() {
   ClassifyRecord record = otter();
   record.top[0].box = {448, 336, 224, 256};
   record.top[1].box = {0, 0, 224, 256};
-  record.views = image::Views::look;
-  record.num_views = 3;
-  record.looks = {{record.top[0], 0.75}, {record.top[1], 0.25}};
-  record.thing = record.top[0];
-  record.look_model = "deit_tiny";
+  record.views = {{record.top[0], 0.75}, {record.top[1], 0.25}};
+  record.top[0].mark = {500, 400};
+  record.top[1].mark = {20, 30};
+  record.finder = "deit_tiny";
   return record;
 }
 
@@ -180,7 +179,7 @@ TEST(JsonArray, IsStreamedAndValidWhereverItEnds) {
 }
 
 constexpr std::string_view kHeader =
-    "input,frame,time,width,height,model_height,model_width,tokens,views,num_views,rank,index,id,"
+    "input,frame,time,width,height,model_height,model_width,tokens,rank,index,id,"
     "label,"
     "prob,logit,box_left,box_top,box_width,box_height,device,precision,attention,attention_"
     "options,"
@@ -208,78 +207,39 @@ TEST(JsonLines, TheTimeOfAPictureInABatchIsItsShareAndSaysSo) {
               HasSubstr("  13.4 ms each in a batch of 8  cpu"));
 }
 
-TEST(JsonLines, WhatIsFoundInALookHasItsBox) {
-  const auto json = nlohmann::json::parse(written(Format::jsonl, {otter_looked_at()}));
-  EXPECT_EQ(json["views"], "look");
-  EXPECT_EQ(json["num_views"], 3);
+TEST(JsonLines, AClassHasItsPlace) {
+  const auto json = nlohmann::json::parse(written(Format::jsonl, {otter_in_parts()}));
+  EXPECT_EQ(json["schema"], 2);
+  EXPECT_EQ(json["finder"], "deit_tiny");
   EXPECT_EQ(json["top"][0]["box"],
             nlohmann::json::parse(R"({"left":448,"top":336,"width":224,"height":256})"));
+  EXPECT_EQ(json["top"][0]["mark"], nlohmann::json::parse(R"({"x":500,"y":400})"));
   const auto whole = nlohmann::json::parse(written(Format::jsonl, {otter()}));
-  EXPECT_FALSE(whole.contains("views"));
+  EXPECT_FALSE(whole.contains("views") || whole.contains("finder"));
   EXPECT_FALSE(whole["top"][0].contains("box"));
 }
 
-TEST(Json, LooksHaveTheirWeightsAndTheThingItsBox) {
-  const auto json = nlohmann::json::parse(written(Format::jsonl, {otter_looked_at()}));
-  EXPECT_EQ(json["views"], "look");
-  EXPECT_EQ(json["looks"][1], nlohmann::json::parse(R"({"index":357,"id":"n02442845",
+TEST(JsonLines, ViewsHaveTheirWeights) {
+  const auto json = nlohmann::json::parse(written(Format::jsonl, {otter_in_parts()}));
+  ASSERT_EQ(json["views"].size(), 2U);
+  EXPECT_EQ(json["views"][1], nlohmann::json::parse(R"({"index":357,"id":"n02442845",
       "label":"mink","prob":0.034,"weight":0.25,"box":{"left":0,"top":0,"width":224,"height":256}})"));
-  EXPECT_EQ(json["look_model"], "deit_tiny");
-  ASSERT_EQ(json["things"].size(), 1U);
-  EXPECT_EQ(json["things"][0]["box"], json["top"][0]["box"]);
 }
 
-TEST(Text, LooksAreALine) {
-  const std::string text = written(Format::text, {otter_looked_at()});
-  EXPECT_THAT(text, HasSubstr("  2160x3840 -> 224x256 (HxW)  "));
-  EXPECT_THAT(text, ::testing::EndsWith(
-                        "\n  looked at 2 places of 2160x3840, found in 256x224 at 448,336\n"));
+TEST(Csv, AClassHasItsBox) {
+  EXPECT_THAT(written(Format::csv, {otter_in_parts()}),
+              HasSubstr(",225,1,360,n02444819,otter,0.9312,11.84,448,336,224,256,cpu,"));
 }
 
-TEST(Text, AThingOfAnotherClassThanTheAnswersIsALine) {
-  ClassifyRecord record = otter_looked_at();
-  record.thing->index = 5;
-  record.thing->label = "heron";
-  record.thing->prob = 0.75;
-  record.thing->box = Box{10, 20, 300, 200};
-  EXPECT_THAT(written(Format::text, {record}),
+TEST(Text, AClassHasItsPlaceAndThePictureItsViews) {
+  const std::string text = written(Format::text, {otter_in_parts()});
+  EXPECT_THAT(text, HasSubstr("  2160x3840 -> 2 views of 224x256 (HxW)  "));
+  EXPECT_THAT(text,
               ::testing::EndsWith(
-                  "found in 256x224 at 448,336\n  a thing: heron 75.00 % at 10,20 200x300\n"));
-}
-
-TEST(Text, AnAnswerOfAllOfThePictureNamesNoPlace) {
-  ClassifyRecord record = otter_looked_at();
-  record.top[0].box.reset();
-  EXPECT_THAT(written(Format::text, {record}),
-              ::testing::EndsWith("\n  looked at 2 places of 2160x3840\n"));
-}
-
-TEST(Text, ASmallPicturesLookSaysWhatItSaw) {
-  ClassifyRecord record = otter_looked_at();
-  record.views = image::Views::whole;
-  record.looks.clear();
-  record.seen = Box{840, 0, 2160, 2160};
-  EXPECT_THAT(
-      written(Format::text, {record}),
-      ::testing::EndsWith("\n  looked at once, without closer looks: 2160x2160 at 840,0\n"));
-  EXPECT_EQ(nlohmann::json::parse(written(Format::jsonl, {record}))["seen"],
-            nlohmann::json::parse(R"({"left":840,"top":0,"width":2160,"height":2160})"));
-  record.seen = Box{0, 0, 3840, 2160};
-  EXPECT_THAT(written(Format::text, {record}),
-              ::testing::EndsWith("\n  looked at once, without closer looks: all of it\n"));
-}
-
-TEST(Csv, WhatIsFoundInALookHasItsBox) {
-  EXPECT_THAT(written(Format::csv, {otter_looked_at()}),
-              HasSubstr(",225,look,3,1,360,n02444819,otter,0.9312,11.84,448,336,224,256,cpu,"));
-}
-
-TEST(Text, WhatIsFoundInALookHasItsPlace) {
-  EXPECT_THAT(written(Format::text, {otter_looked_at()}),
-              HasSubstr("  1  93.12 %  otter  (n02444819)  at 448,336 256x224\n"
-                        "  2   3.40 %  mink   (n02442845)  at 0,0 256x224\n"));
-  EXPECT_THAT(written(Format::text, {otter_looked_at()}, LabelType::id),
-              HasSubstr("n02444819  at 448,336 256x224\n"));
+                  "  1  93.12 %  otter  (n02444819)  at 500,400 in 224x256+448+336\n"
+                  "  2   3.40 %  mink   (n02442845)  at 20,30 in 224x256+0+0\n"));
+  EXPECT_THAT(written(Format::text, {otter_in_parts()}, LabelType::id),
+              HasSubstr("n02444819  at 500,400 in 224x256+448+336\n"));
 }
 
 TEST(Csv, QuotesAsRfc4180Does) {

@@ -174,11 +174,6 @@ class OneModel(LivePage):
             ARGUMENTS.program, PHOTO, words=("-m", "deit_tiny_patch16_224.hydra_last2", "--precision", "float32"))[0]["top"]]
         self.assertEqual(self.top(), expected)
         self.assertIn("model=deit_tiny_patch16_224.hydra_last2", self.js("document.querySelector('.command pre').textContent"))
-        # A view that the model does not have is refused, and the choice is as before.
-        self.choose("views", "look")
-        self.browser.wait_for("document.getElementById('message').textContent.includes('no attention map')")
-        self.assertEqual(self.js("document.querySelector('[data-menu=views] select').value"), "whole")
-        self.browser.problems[:] = [text for text in self.browser.problems if " 400 " not in text]
         # The address opens the same page.
         self.browser.open(self.server.url + "?model=deit_tiny_patch16_224.window&views=native")
         self.assertIn("window", self.js("document.querySelector('h1').textContent"))
@@ -295,16 +290,16 @@ class OneModel(LivePage):
             self.assertEqual(found, [], state)
 
 
-class Looks(LivePage):
-    options = ("--views", "look", "--img-size", "448")
+class Views(LivePage):
+    options = ("--views", "zoom")
 
-    def test_each_look_of_the_record_has_a_frame(self):
+    def test_each_view_of_the_record_has_a_frame(self):
         photo = PICTURES.parents[2] / "assets/images/otter-head.jpg"
         record = json.loads(self.server.ask("POST", "/v1/classify", photo.read_bytes())[2])
         self.give(photo)
         self.browser.wait_for(DRAWN)
-        box = "document.querySelector('#controls [name=looks]')"
-        frames = "[...document.querySelectorAll('.look-frames .box')]"
+        box = "document.querySelector('#controls [name=views]')"
+        frames = "[...document.querySelectorAll('.view-frames .box')]"
         self.assertFalse(self.js(f"{box}.checked"))
         self.assertFalse(self.js(f"{frames}.some(each => each.checkVisibility())"))
         self.js(f"{box}.click()")
@@ -312,10 +307,10 @@ class Looks(LivePage):
         found = self.js(f"(() => {{ const whole = document.querySelector('.surface').getBoundingClientRect(); return {frames}.map(each => {{"
                         "const {left, top, width, height} = each.getBoundingClientRect();"
                         "return [(left - whole.left) / whole.width, (top - whole.top) / whole.height, width / whole.width, height / whole.height]; }); })()")
-        looks = sorted(record["looks"], key=lambda look: look["weight"])
-        self.assertEqual(len(found), len(looks))
+        views = sorted(record["views"], key=lambda view: view["weight"])
+        self.assertEqual(len(found), len(views))
         width, height = record["width"], record["height"]
-        wanted = [(each["left"] / width, each["top"] / height, each["width"] / width, each["height"] / height) for each in (look["box"] for look in looks)]
+        wanted = [(each["left"] / width, each["top"] / height, each["width"] / width, each["height"] / height) for each in (view["box"] for view in views)]
         for places, other in zip(sorted(found), sorted(wanted)):
             for one, another in zip(places, other):
                 self.assertAlmostEqual(one, another, delta=0.002)
@@ -323,8 +318,8 @@ class Looks(LivePage):
         buttons = "document.querySelectorAll('.about .top button')"
         self.js(f"{buttons}[4].click()")
         self.browser.wait_for(f"{buttons}[4].ariaPressed === 'true'")
-        self.assertEqual(self.js(f"{frames}.filter(each => each.checkVisibility()).length"), len(looks))
-        self.keep_screenshot("looks")
+        self.assertEqual(self.js(f"{frames}.filter(each => each.checkVisibility()).length"), len(views))
+        self.keep_screenshot("views")
         self.browser.wait_for(DRAWN)
 
 

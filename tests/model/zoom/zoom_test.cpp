@@ -1,18 +1,20 @@
-// Against the prototype of docs/notes/look: scripts/make/make_look_goldens.py has the same formulas.
-#include "model/look/gate.h"
-#include "model/look/places.h"
+// Against the prototype of docs/notes/zoom: scripts/make/make_zoom_goldens.py has the same formulas.
+#include "model/zoom/gate.h"
+#include "model/zoom/views.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-namespace hydrascope::look {
+namespace hydrascope::zoom {
 namespace {
 
 using Json = nlohmann::json;
@@ -56,26 +58,24 @@ void expect_box(const Area& found, const Json& wanted) {
   EXPECT_NEAR(found.height, wanted[3].get<double>(), 1e-4);
 }
 
-TEST(Look, FindsAndAnswersAsThePrototype) {
-  const Json goldens = Json::parse(std::ifstream(HYDRASCOPE_SOURCE_DIR "/tests/data/look.json"));
+TEST(Zoom, FindsAndAnswersAsThePrototype) {
+  const Json goldens = Json::parse(std::ifstream(HYDRASCOPE_SOURCE_DIR "/tests/data/zoom.json"));
   ASSERT_EQ(goldens.size(), 2U);
   for (const auto& [name, golden] : goldens.items()) {
     SCOPED_TRACE(name);
     const AttentionMap map = map_of(golden);
     const std::int64_t width = 16 * map.columns;
     const std::int64_t height = 16 * map.rows;
-    const Places places = find_places(map, width, height);
-    ASSERT_TRUE(places.thing);
-    expect_box(*places.thing, golden["thing"]);
-    ASSERT_EQ(places.looks.size(), golden["looks"].size());
+    const std::vector<View> views = find_views(map, width, height);
+    ASSERT_EQ(views.size(), golden["views"].size());
     std::vector<std::vector<float>> logits;
-    for (std::size_t i = 0; i < places.looks.size(); ++i) {
-      expect_box(places.looks[i].area, golden["looks"][i]);
-      EXPECT_EQ(places.looks[i].of_whole, i + 2 >= places.looks.size());
+    for (std::size_t i = 0; i < views.size(); ++i) {
+      expect_box(views[i].area, golden["views"][i]);
+      EXPECT_EQ(views[i].of_whole, i + 2 >= views.size());
       logits.push_back(logits_of(1 + static_cast<int>(i)));
     }
     const std::vector<std::span<const float>> rows(logits.begin(), logits.end());
-    const Mixture mixture = mix(map, width, height, places.looks, rows, logits_of(0));
+    const Mixture mixture = mix(map, width, height, views, rows);
     ASSERT_EQ(mixture.weights.size(), rows.size());
     for (std::size_t i = 0; i < rows.size(); ++i)
       EXPECT_NEAR(mixture.weights[i], golden["weights"][i].get<double>(), 1e-5);
@@ -85,13 +85,9 @@ TEST(Look, FindsAndAnswersAsThePrototype) {
   }
 }
 
-TEST(Look, StaysWithinAPictureThatEndsInAPatch) {
+TEST(Zoom, StaysWithinAPictureThatEndsInAPatch) {
   AttentionMap map{2, 3, 16, {0.1, 0.1, 0.1, 0.1, 0.1, 0.5}};
-  const Places places = find_places(map, 40, 23);
-  ASSERT_TRUE(places.thing);
-  std::vector<Area> areas{*places.thing};
-  for (const Look& look : places.looks) areas.push_back(look.area);
-  for (const Area& area : areas) {
+  for (const auto& [area, of_whole] : find_views(map, 40, 23)) {
     EXPECT_GE(area.left, 0);
     EXPECT_GE(area.top, 0);
     EXPECT_GT(area.width, 0);
@@ -101,51 +97,34 @@ TEST(Look, StaysWithinAPictureThatEndsInAPatch) {
   }
 }
 
-TEST(Look, FindsNoThingInAnEmptyMap) {
-  EXPECT_FALSE(find_places({2, 3, 16, std::vector<double>(6)}, 48, 32).thing);
-}
-
-TEST(Look, IsAtAThingThatItSeesOrLiesIn) {
-  const Area thing{100, 100, 200, 200};
-  EXPECT_TRUE(is_at({90, 90, 220, 220}, thing));
-  EXPECT_TRUE(is_at({60, 60, 320, 320}, thing)) << "0.39 of the union";
-  EXPECT_TRUE(is_at({150, 150, 50, 50}, thing)) << "a part";
-  EXPECT_TRUE(is_at({250, 150, 90, 90}, thing)) << "mostly a part";
-  EXPECT_FALSE(is_at({0, 0, 400, 400}, thing)) << "a quarter";
-  EXPECT_FALSE(is_at({0, 0, 1920, 1088}, thing)) << "the whole picture";
-  EXPECT_FALSE(is_at({280, 150, 90, 90}, thing));
-}
-
-TEST(Look, SumsPartsOfCells) {
+TEST(Zoom, SumsPartsOfCells) {
   const MapSums sums(AttentionMap{2, 2, 10, {0.1, 0.2, 0.3, 0.4}});
   EXPECT_NEAR(sums.within({0, 0, 20, 20}), 1, 1e-12);
   EXPECT_NEAR(sums.within({5, 0, 10, 5}), 0.25 * 0.1 + 0.25 * 0.2, 1e-12);
   EXPECT_NEAR(sums.within({-100, -100, 105, 200}), 0.5 * 0.1 + 0.5 * 0.3, 1e-12);
 }
 
-TEST(Look, AMixtureOfSomeLooksIsADistribution) {
-  const Mixture mixture{{0.75, 0.25}, {{1, 0}, {0.2, 0.8}}, {0.8, 0.2}};
-  const std::vector<std::size_t> second{1};
-  EXPECT_EQ(mixture.of(second), (std::vector<double>{0.2, 0.8}));
-  EXPECT_TRUE(mixture.of({}).empty());
+TEST(Zoom, BringsTheWholeAndTheDensestViewsForward) {
+  AttentionMap map{4, 6, 272, std::vector<double>(24)};
+  map.values[9] = 1;
+  std::vector<View> views = find_views(map, 1632, 1088);
+  const std::size_t count = views.size();
+  bring_forward(map, 1632, 1088, views, 8);
+  ASSERT_EQ(views.size(), count);
+  EXPECT_EQ(std::ranges::count_if(std::span(views).first(8), &View::of_whole), 2);
 }
 
-TEST(Look, APassThatIsSurerThanTheLooksIsHeardAsMuchAsThey) {
-  const std::vector<float> pass{std::log(0.6F) + 3, std::log(0.3F) + 3, std::log(0.1F) + 3};
-  const std::vector<double> unsure{0.2, 0.3, 0.5};
-  const std::vector<double> heard = heard_with(pass, unsure);
-  EXPECT_NEAR(heard[0], 0.4, 1e-6);
-  EXPECT_NEAR(heard[1], 0.3, 1e-6);
-  EXPECT_NEAR(heard[2], 0.3, 1e-6);
-  const std::vector<double> surer{0.1, 0.25, 0.65};
-  EXPECT_EQ(heard_with(pass, surer), surer);
-}
-
-TEST(Look, NotANumberStays) {
-  const Mixture mixture{{std::nan("")}, {{0.5, 0.5}}, {}};
-  const std::vector<std::size_t> first{0};
-  for (const double probability : mixture.of(first)) EXPECT_TRUE(std::isnan(probability));
+TEST(Zoom, EvidenceIsDensestWhereVotesLieOverEachOther) {
+  const std::vector<Area> areas{{0, 0, 100, 100}, {40, 60, 20, 20}, {50, 50, 20, 20}};
+  const std::optional<Point> point = densest_point(areas, std::vector<double>{0.2, 0.4, 0.4});
+  ASSERT_TRUE(point);
+  EXPECT_EQ(point->x, 55);
+  EXPECT_EQ(point->y, 65);
+  const std::optional<Point> surest = densest_point(areas, std::vector<double>{0.9, 0.0, 0.1});
+  ASSERT_TRUE(surest);
+  EXPECT_TRUE(surest->x > 50 && surest->x < 70 && surest->y > 50 && surest->y < 70);
+  EXPECT_FALSE(densest_point(areas, std::vector<double>{0, 0, 0}));
 }
 
 }  // namespace
-}  // namespace hydrascope::look
+}  // namespace hydrascope::zoom

@@ -17,7 +17,7 @@ import unittest
 
 import chromium
 from browser_case import BrowserTest, ReportTest, quoted
-from reading_test import CloserLooks, Reading, TwoModels  # noqa: F401  (its tests run, too)
+from reading_test import Reading, TwoModels, ZoomViews  # noqa: F401  (its tests run, too)
 
 SKIPPED = 77
 MAPS = (("hydra", 11), ("attention", 10))  # in expected.json

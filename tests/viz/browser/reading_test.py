@@ -272,15 +272,15 @@ class Reading(ReportTest):
         if not (self.arguments.axe and self.arguments.axe.exists()):
             self.skipTest("no axe-core")
         axe = self.arguments.axe.read_text()
-        for theme, page, width in itertools.product(("light", "dark"), ("report.html", "pair.html", "closer.html", "charts.html"), (1280, 390)):
+        for theme, page, width in itertools.product(("light", "dark"), ("report.html", "pair.html", "views.html", "charts.html"), (1280, 390)):
             self.browser.prefer(theme)
             self.browser.resize(width, 844)
             if page == "charts.html":
                 self.browser.open((self.samples / page).as_uri())
             else:
                 self.load(page)
-            if page == "closer.html":
-                self.js("adjust('looks', true)")
+            if page == "views.html":
+                self.js("adjust('views', true)")
             self.js("document.querySelectorAll('details').forEach(each => { each.open = true; })")
             self.js(axe)
             found = self.js(f"axe.run({{runOnly: {json.dumps(AXE_TAGS)}}}).then(({{violations}}) => violations.map("
@@ -336,15 +336,15 @@ class TwoModels(BrowserTest):
         self.assertEqual(struct.unpack(">II", data[16:24]), (960, 386))
 
 
-class CloserLooks(BrowserTest):
-    BOX = "form.elements.looks"
-    SEEN = "['.look-frames', '.look-list'].map(each => pane().querySelector(each).checkVisibility())"
+class ZoomViews(BrowserTest):
+    BOX = "form.elements.views"
+    SEEN = "['.view-frames', '.view-list'].map(each => pane().querySelector(each).checkVisibility())"
 
     def setUp(self):
         super().setUp()
-        self.load("closer.html")
-        looks = json.loads((self.samples / "closer.json").read_text())
-        self.looks = sorted(looks, key=lambda look: -look["weight"])
+        self.load("views.html")
+        views = json.loads((self.samples / "views.json").read_text())
+        self.views = sorted(views, key=lambda view: -view["weight"])
 
     def show(self):
         self.js(f"{self.BOX}.focus()")
@@ -353,44 +353,58 @@ class CloserLooks(BrowserTest):
     def frames(self):
         """[left, top, width, height, thickness of the line, opacity], edges as shares of the picture's."""
         return self.js("(() => { const whole = surface().getBoundingClientRect();"
-                       "return [...pane().querySelectorAll('.look-frames .box')].map(each => { const at = each.getBoundingClientRect();"
+                       "return [...pane().querySelectorAll('.view-frames .box')].map(each => { const at = each.getBoundingClientRect();"
                        "const {borderTopWidth, opacity} = getComputedStyle(each);"
                        "return [(at.left - whole.left) / whole.width, (at.top - whole.top) / whole.height, at.width / whole.width,"
                        "at.height / whole.height, parseFloat(borderTopWidth), Number(opacity)]; }); })()")
 
-    def test_each_look_of_the_record_has_a_frame_in_its_place(self):
+    def test_each_view_of_the_record_has_a_frame_in_its_place(self):
         self.assertEqual(self.js(f"[{self.BOX}.checkVisibility(), {self.BOX}.checked]"), [True, False])
-        self.assertEqual(self.js(f"{self.BOX}.labels[0].textContent"), "closer looks")
+        self.assertEqual(self.js(f"{self.BOX}.labels[0].textContent"), "views")
         self.assertEqual(self.js(self.SEEN), [False, False])
         self.show()
         self.assertEqual(self.js(self.SEEN), [True, True])
         frames = self.frames()[::-1]  # the weightiest lies uppermost
-        self.assertEqual(len(frames), len(self.looks))
-        for look, frame in zip(self.looks, frames):
-            box = look["box"]
+        self.assertEqual(len(frames), len(self.views))
+        for view, frame in zip(self.views, frames):
+            box = view["box"]
             places = (box["left"] / 960, box["top"] / 720, box["width"] / 960, box["height"] / 720)
             for found, wanted in zip(frame, places):
                 self.assertAlmostEqual(found, wanted, delta=0.002)
         for stronger, weaker in zip(frames, frames[1:]):
             self.assertGreater(stronger[4], weaker[4])
             self.assertGreater(stronger[5], weaker[5])
-        # The thing that they found keeps its own frame.
-        self.assertEqual(self.js("[...pane().querySelectorAll('.stage > .box')].map(each => each.textContent)"), ["otter"])
-        self.keep_screenshot("closer")
+        self.assertEqual(self.js("pane().querySelectorAll('.stage > .box').length"), 0, "a class has no frame")
+        self.keep_screenshot("views")
         self.browser.press(" ")
         self.assertEqual(self.js(self.SEEN), [False, False])
 
-    def test_the_list_says_what_a_look_saw_and_marks_its_frame(self):
+    def test_a_class_has_a_cross_and_its_text_inside_of_the_picture(self):
+        whole = self.js("box()")
+        middles = self.js("[...pane().querySelectorAll('.cross')].map(each => each.getBoundingClientRect())"
+                          ".map(({left, top, width, height}) => [left + width / 2, top + height / 2])")
+        for (x, y), (left, top) in zip(middles, ((948, 714), (432, 216))):  # the first class lies uppermost
+            self.assertAlmostEqual((x - whole["left"]) / whole["width"], left / 960, delta=0.002)
+            self.assertAlmostEqual((y - whole["top"]) / whole["height"], top / 720, delta=0.002)
+        texts = "[...pane().querySelectorAll('.at-cross')]"
+        self.assertEqual(self.js(f"{texts}.map(each => each.textContent)"), ["weasel (3.0\u00a0%)", "otter (93.1\u00a0%)"])
+        self.assertTrue(self.js(f"{texts}.map(each => each.getBoundingClientRect()).every(({{left, top, right, bottom}}) =>"
+                                f"left > {whole['left']} && top > {whole['top']} && right < {whole['left'] + whole['width']} &&"
+                                f"bottom < {whole['top'] + whole['height']})"))
+        self.js(f"{texts}[0].click()")
+        self.assertIn("weasel", self.js("pane().querySelector('.caption').textContent"))
+
+    def test_the_list_says_what_a_view_saw_and_marks_its_frame(self):
         self.show()
-        self.assertIn("4 looks at parts of the picture by a model that looks", self.js("pane().querySelector('.look-list p').textContent"))
-        rows = self.js("[...pane().querySelectorAll('.look-list button')].map(each => [...each.querySelectorAll('.label, .value, .beside')]"
+        self.assertIn("4 views of the picture, found by a model that finds: ", self.js("pane().querySelector('.view-list p').textContent"))
+        rows = self.js("[...pane().querySelectorAll('.view-list button')].map(each => [...each.querySelectorAll('.label, .value, .beside')]"
                        ".map(part => part.textContent.replaceAll('\\u00a0', ' ')))")
-        self.assertEqual(rows, [["otter", "75.0 %", "224x224 at 320,100, weight 50.0 %"], ["otter", "25.0 %", "160x160 at 400,150, weight 37.5 %"],
-                                ["weasel", "50.0 %", "720x720 at 240,0, weight 12.5 %"], ["tench", "6.3 %", "720x960 at 0,0, weight 0.0 %"]])
-        chosen = "[...pane().querySelectorAll('.look-frames .box')].filter(each => each.querySelector('span').checkVisibility()).map(each => each.textContent)"
+        self.assertEqual(rows, [["otter", "75.0 %", "224x224+320+100, weight 50.0 %"], ["otter", "25.0 %", "160x160+400+150, weight 37.5 %"],
+                                ["weasel", "50.0 %", "720x720+240+0, weight 12.5 %"], ["tench", "6.3 %", "960x720+0+0, weight 0.0 %"]])
+        chosen = "[...pane().querySelectorAll('.view-frames .box')].filter(each => each.querySelector('span').checkVisibility()).map(each => each.textContent)"
         self.assertEqual(self.js(chosen), [])
-        pressed = "[...pane().querySelectorAll('.look-list button')].map(each => each.ariaPressed)"
-        self.js("pane().querySelectorAll('.look-list button')[2].focus()")
+        pressed = "[...pane().querySelectorAll('.view-list button')].map(each => each.ariaPressed)"
+        self.js("pane().querySelectorAll('.view-list button')[2].focus()")
         self.browser.press("Enter")
         self.assertEqual(self.js(pressed), ["false", "false", "true", "false"])
         self.assertEqual(self.js(chosen), ["weasel (50.0\u00a0%)"])
@@ -402,24 +416,24 @@ class CloserLooks(BrowserTest):
         self.show()
         self.go(1)
         self.assertEqual(self.js(self.SEEN), [False, False])
-        self.assertFalse(self.js(f"{self.BOX}.checkVisibility()"), "this picture was not looked at closely")
+        self.assertFalse(self.js(f"{self.BOX}.checkVisibility()"), "this picture was seen once")
         self.go(0)
         self.assertEqual(self.js(self.SEEN), [True, True])
 
-    def test_the_saved_picture_has_the_frames(self):
+    def test_the_saved_picture_has_the_frames_and_marks(self):
         saved = []
         for _ in range(2):
-            data = self.download("document.getElementById('save-picture').click()", "closer.jpg.hydra.layer11.head-mean.class360.png")
-            # The edges of the surest look, of the thing, and a place without a frame, on 800 of 960 pixels.
+            data = self.download("document.getElementById('save-picture').click()", "views.jpg.hydra.layer11.head-mean.class360.png")
+            # The edge of the surest view, the cross of the first class, and a place without a frame, on 800 of 960 pixels.
             saved.append(self.js("(async () => { const image = new Image();"
                                  f"image.src = 'data:image/png;base64,{base64.b64encode(data).decode()}'; await image.decode();"
                                  "const canvas = document.createElement('canvas'); canvas.width = image.width; canvas.height = image.height;"
                                  "const context = canvas.getContext('2d', {willReadFrequently: true}); context.drawImage(image, 0, 0);"
-                                 "return [[320, 110], [480, 250], [600, 600]].map(place => place.map(each => Math.round(each * 800 / 960)))"
+                                 "return [[320, 110], [432, 216], [600, 600]].map(place => place.map(each => Math.round(each * 800 / 960)))"
                                  ".map(([x, y]) => [...context.getImageData(x, y, 1, 1).data.slice(0, 3)]); })()"))
             self.show()
-        (hidden, thing, plain), (look, same_thing, same_plain) = saved
+        (hidden, cross, plain), (view, same_cross, same_plain) = saved
         self.assertNotEqual(hidden, [255] * 3)
-        self.assertEqual(look, [255] * 3)
-        self.assertEqual([thing, same_thing], [[255] * 3] * 2)
+        self.assertEqual(view, [255] * 3)
+        self.assertEqual([cross, same_cross], [[255] * 3] * 2)
         self.assertEqual(plain, same_plain)

@@ -1,6 +1,6 @@
 // Writes reports over synthetic pictures for page_test.py, and what it must find in them, which is
 // what the program itself draws: report.html with expected.json, look-N.html of several options
-// with first_looks.json, pair.html of two models, closer.html of closer looks with closer.json,
+// with first_looks.json, pair.html of two models, views.html of zoom's views with views.json,
 // fine.html of a fine grid, charts.html, and large.html.
 #include "tests/viz/heat/cell_at.h"
 #include "viz/charts/chart_page.h"
@@ -263,36 +263,36 @@ void write_pair(const std::filesystem::path& folder) {
   fine.finish();
 }
 
-/// A picture that was looked at closely, and one that was not.
-void write_closer(const std::filesystem::path& folder) {
-  const auto look = [](std::int64_t index, std::string label, double probability, double weight,
+/// A picture that was seen in parts, and one that was not.
+void write_views(const std::filesystem::path& folder) {
+  const auto view = [](std::int64_t index, std::string label, double probability, double weight,
                        std::array<std::int64_t, 4> box) {
     Json json = class_json({index, std::move(label), probability});
     json["weight"] = weight;
     json["box"] = {{"left", box[0]}, {"top", box[1]}, {"width", box[2]}, {"height", box[3]}};
     return json;
   };
-  Json looks = {look(356, "weasel", 0.5, 0.125, {240, 0, 720, 720}),
-                look(360, "otter", 0.75, 0.5, {320, 100, 224, 224}),
-                look(360, "otter", 0.25, 0.375, {400, 150, 160, 160}),
-                look(0, "tench", 0.0625, 0, {0, 0, 960, 720})};
+  Json views = {view(356, "weasel", 0.5, 0.125, {240, 0, 720, 720}),
+                view(360, "otter", 0.75, 0.5, {320, 100, 224, 224}),
+                view(360, "otter", 0.25, 0.375, {400, 150, 160, 160}),
+                view(0, "tench", 0.0625, 0, {0, 0, 960, 720})};
   ReportOptions options;
-  options.title = "Closer looks";
-  HtmlReport report(folder / "closer.html", options);
-  for (const char* name : {"closer.jpg", "once.jpg"}) {
+  options.title = "Views";
+  HtmlReport report(folder / "views.html", options);
+  for (const char* name : {"views.jpg", "once.jpg"}) {
     ReportPicture picture = report_picture(
         sample_picture(name, 960, 720, {Axis::whole(720, 27), Axis::whole(960, 36)}));
-    if (picture.name == "closer.jpg") {
+    if (picture.name == "views.jpg") {
       Json answer = Json::parse(picture.answer);
-      answer["look_model"] = "a model that looks";
-      answer["looks"] = looks;
-      answer["things"] = Json::array({look(360, "otter", 0.8, 0, {300, 120, 180, 180})});
+      answer.update({{"finder", "a model that finds"}, {"views", views}});
+      answer["top"][0]["mark"] = {{"x", 432}, {"y", 216}};
+      answer["top"][1]["mark"] = {{"x", 948}, {"y", 714}};
       picture.answer = answer.dump();
     }
     report.add(report.prepare(picture));
   }
   report.finish();
-  std::ofstream(folder / "closer.json") << looks.dump();
+  std::ofstream(folder / "views.json") << views.dump();
 }
 
 /// What `evaluate` and `benchmark` write is made of the same parts.
@@ -424,7 +424,7 @@ int main(int count, char** arguments) {
   hydrascope::viz::write_sample(arguments[1]);
   hydrascope::viz::write_first_looks(arguments[1]);
   hydrascope::viz::write_pair(arguments[1]);
-  hydrascope::viz::write_closer(arguments[1]);
+  hydrascope::viz::write_views(arguments[1]);
   hydrascope::viz::write_charts(arguments[1]);
   hydrascope::viz::write_large(arguments[1]);
   return EXIT_SUCCESS;

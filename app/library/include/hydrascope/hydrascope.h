@@ -43,7 +43,7 @@ typedef struct hydrascope_prediction {
   const char* label;
   double probability; /* of all classes */
   double logit;
-  int has_box; /* with --views look, and by default in large pictures: where the class was found, in pixels of the picture */
+  int has_box; /* with --views zoom, and by default in large pictures: the view that says most of the class, in pixels of the picture */
   int64_t left, top, width, height;
 } hydrascope_prediction;
 

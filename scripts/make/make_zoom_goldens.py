@@ -1,9 +1,9 @@
-"""Makes tests/data/look.json: what the prototype in docs/notes/look finds and answers for maps and logits by formula.
+"""Makes tests/data/zoom.json: what the prototype in docs/notes/zoom finds and answers for maps and logits by formula.
 
     python -m venv venv && venv/bin/pip install numpy
-    venv/bin/python scripts/make/make_look_goldens.py
+    venv/bin/python scripts/make/make_zoom_goldens.py
 
-tests/model/look/look_test.cpp has the same formulas.
+tests/model/zoom/zoom_test.cpp has the same formulas.
 """
 import json
 import sys
@@ -12,10 +12,9 @@ from pathlib import Path
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "docs" / "notes" / "look"))
+sys.path.insert(0, str(ROOT / "docs" / "notes" / "zoom"))
 from cands import candidates  # noqa: E402
 from feats import mix  # noqa: E402
-from look import thing  # noqa: E402
 
 # Rows and columns of cells, then spots: row, column, breadth, height; all in cells.
 CASES = {
@@ -40,16 +39,16 @@ def logits_of(number):
 def golden(rows, columns, spots):
     m = attention_map(rows, columns, spots)
     size = (16 * columns, 16 * rows)
-    looks = candidates({"size": size}, m)
+    views = candidates({"size": size}, m)
     # As the program has them.
-    logits = np.stack([logits_of(1 + i) for i in range(len(looks))]).astype("f4").astype(float)
-    weights, probabilities = mix(size, m, logits_of(0).astype("f4").astype(float), looks, logits)
+    logits = np.stack([logits_of(1 + i) for i in range(len(views))]).astype("f4").astype(float)
+    weights, probabilities = mix(size, m, views, logits)
     boxes = lambda areas: [[round(float(v), 4) for v in area] for area in areas]
-    return {"rows": rows, "columns": columns, "spots": spots, "thing": boxes([thing(m)])[0],
-            "looks": boxes(look[2] for look in looks), "weights": [round(float(w), 7) for w in weights],
+    return {"rows": rows, "columns": columns, "spots": spots,
+            "views": boxes(view[2] for view in views), "weights": [round(float(w), 7) for w in weights],
             "probabilities": [round(float(p), 7) for p in probabilities]}
 
 
 if __name__ == "__main__":
     text = json.dumps({name: golden(*case) for name, case in CASES.items()})
-    (ROOT / "tests" / "data" / "look.json").write_text(text.replace('], "', '],\n "').replace('"tall"', '\n"tall"') + "\n")
+    (ROOT / "tests" / "data" / "zoom.json").write_text(text.replace('], "', '],\n "').replace('"tall"', '\n"tall"') + "\n")
