@@ -1,8 +1,9 @@
-// hydrascope models: list, info, create, path.
+// hydrascope models: list, info, classes, create, path.
 #include "app/command.h"
 #include "app/model/inspection.h"
 #include "app/model/model_metadata.h"
 #include "app/model/model_source.h"
+#include "app/model/resolve_labels.h"
 #include "app/options/mechanism_listing.h"
 #include "app/options/option_fields.h"
 #include "app/options/option_table.h"
@@ -12,6 +13,7 @@
 #include "app/run/output_file.h"
 #include "app/run/terminal_text.h"
 #include "app/run/usage_error.h"
+#include "app/scores/class_groups.h"
 #include "app/specs/requests.h"
 #include "app/specs/specs.h"
 #include "app/tasks/format_only.h"
@@ -58,7 +60,7 @@ ModelsRequest models_request(const ParsedOptions& options) {
     throw UsageError("expected one model, found " + std::to_string(words.size() - 1),
                      "models " + words[0]);
   request.model = model_request(options);
-  request.model.may_lack_classes = true;
+  request.model.may_lack_classes = request.action != "classes";
   if (const GivenOption& named = options[&ModelRequest::word]; words.size() == 2) {
     if (named.given() && !named.is(words[1]))
       throw UsageError("two answers to which model",
@@ -275,6 +277,27 @@ int write_info(const ModelsRequest& request, OutputFile& output) {
   return is_finite ? kExitOk : kExitCheckFailed;
 }
 
+Report classes_report(const ModelsRequest& request) {
+  const image::Labels labels = resolve_labels("", open_model(request.model)).labels;
+  const ClassGroups groups(labels);
+  const Format format = request.output.format;
+  const bool has_lists = format == Format::json || format == Format::jsonl;
+  Report report("hydrascope models classes");
+  ResultTable table({{"index", "index"},
+                     {"id", "id"},
+                     {"label", "label"},
+                     {"scene", "scene"},
+                     {"groups", "groups"}});
+  for (std::int64_t i = 0; std::cmp_less(i, labels.size()); ++i) {
+    std::vector<std::string> names;
+    for (const std::size_t place : groups.chain(i)) names.push_back(groups.groups()[place].name);
+    table.add({i, labels.at(i).id, labels.at(i).short_name, groups.is_scene(i),
+               has_lists ? OrderedJson(names) : OrderedJson(join_words(names, ", ", ", "))});
+  }
+  report.add_table("classes", "", std::move(table), kMain);
+  return report;
+}
+
 int create(const ModelsRequest& request) {
   const ModelRequest& wanted = request.model;
   if (wanted.word.empty())
@@ -324,6 +347,8 @@ int run_models(const ParsedOptions& options) {
     path(request.model.word, output);
   else if (request.action == "info")
     code = write_info(request, output);
+  else if (request.action == "classes")
+    classes_report(request).write(request.output.format, output.stream());
   else
     listing().write(request.output.format, output.stream());
   output.close();

@@ -170,6 +170,9 @@ OrderedJson to_json(const ClassifyRecord& record) {
     one["logit"] = rounded(decimal(prediction.logit, kLogitDecimals));
     add_place(one, prediction);
   }
+  if (record.group)
+    object["group"] = {{"label", record.group->name}, {"prob", rounded(record.group->prob)}};
+  if (record.unsure) object["unsure"] = true;
   object["device"] = record.device;
   object["precision"] = record.precision;
   add_attention(object, record);
@@ -189,7 +192,13 @@ std::string to_text(const ClassifyRecord& record, LabelType label_type, bool col
   // A label longer than this is left out of the alignment instead of pushing all ids to the right.
   constexpr std::size_t kMaxLabelWidth = 40;
   for (const Prediction& prediction : record.top) {
-    const TableLine& line = lines.emplace_back(table_line(prediction, label_type));
+    TableLine& line = lines.emplace_back(table_line(prediction, label_type));
+    if (&prediction == &record.top.front()) {
+      std::string more = record.unsure ? "unsure" : "";
+      if (record.group)
+        more = printable(record.group->name) + ' ' + fixed(record.group->prob * 100, 2) + " %";
+      if (!more.empty()) line.remark += (line.remark.empty() ? "" : "  ") + more;
+    }
     rank_width = std::max(rank_width, line.rank.size());
     percent_width = std::max(percent_width, line.percent.size());
     const std::size_t width = columns(line.label);

@@ -104,11 +104,21 @@ void add_end(OrderedJson& object, const InputRecord& record);
 /// "2160x3840 -> 224x224 (HxW)": of the picture and of a view of it.
 std::string sizes_text(const InputRecord& record);
 
+/// The probability below which an answer is called unsure: docs/notes/zoom.md.
+inline constexpr double kSure = 0.5;
+
 struct ClassifyRecord : InputRecord {  ///< its seconds: its batch's / batch size, and its views'
   std::int64_t tokens = 0;             ///< of a view
   /// The layer behind which the picture left the model; nothing where no picture may leave.
   std::optional<std::int64_t> exit_layer = {};
   std::vector<Prediction> top;  ///< the answer: `top_classes`
+  /// The nearest named group of the first class that says more: `ClassGroups::answer`.
+  struct Group {
+    std::string name;
+    double prob = 0;  ///< of all its classes together
+  };
+  std::optional<Group> group = {};
+  bool unsure = false;  ///< neither the first class nor a group of it has `kSure`
   std::string kernels = {};     ///< "fused+modules", "modules", "reference"; "" where all are fused
 };
 
@@ -122,7 +132,8 @@ inline constexpr std::string_view kClassifyColumns =
     "input frame time width height model_height=/model_size/0 model_width=/model_size/1 "
     "tokens rank=/top/rank index=/top/index id=/top/id "
     "label=/top/label prob=/top/prob logit=/top/logit box_left=/top/box/left box_top=/top/box/top "
-    " box_width=/top/box/width box_height=/top/box/height device "
+    " box_width=/top/box/width box_height=/top/box/height group=/group/label "
+    "group_prob=/group/prob unsure device "
     "precision attention attention_options approximations kernels note seconds exit_layer "
     "error_code=/error/code error_message=/error/message";
 inline constexpr const char* kClassifyRows = "top";
@@ -135,7 +146,8 @@ inline constexpr const char* kClassifyRows = "top";
 ///
 /// The time of a picture in a batch is its share: "13.4 ms each in a batch of 8".
 /// A prediction whose place is known says where: "at 560,448 in 224x224+448+336", the mark and the box. A picture that
-/// was seen in parts says in how many views: "8 views of 224x224".
+/// was seen in parts says in how many views: "8 views of 224x224". The first class has its group beside it, "otter
+/// 50.00 %, mammal 94.00 %", or the word "unsure".
 /// `label_type`: what the label column shows.
 std::string to_text(const ClassifyRecord& record, LabelType label_type, bool color);
 

@@ -172,6 +172,20 @@ const image::Labels& Session::labels() {
   return *labels_;
 }
 
+const ClassGroups& Session::groups() {
+  if (!groups_) groups_.emplace(labels());
+  return *groups_;
+}
+
+std::vector<Prediction> Session::without_places_of_scenes(std::vector<Prediction> classes) {
+  for (Prediction& one : classes) {
+    if (!one.box || !groups().is_scene(one.index)) continue;
+    one.box.reset();
+    one.mark.reset();
+  }
+  return classes;
+}
+
 void Session::hide_for_notes(Progress& progress, double share) {
   pipeline_.notice = [this, &progress](const std::string& text) {
     progress.hide();
@@ -264,7 +278,16 @@ ClassifyRecord Session::record(const PipelineResult& result, std::int64_t topk) 
                             view.weight});
   }
   if (result.views.empty()) record.exit_layer = result.exit.layer;
-  record.top = top_classes(result, topk, names);
+  record.top = without_places_of_scenes(top_classes(result, topk, names));
+  if (!record.top.empty()) {
+    std::vector<double> probabilities;
+    for (const ClassScores::Score& one : result.scores.classes())
+      probabilities.push_back(one.probability);
+    const Prediction& first = record.top.front();
+    if (const auto group = groups().answer(probabilities, first.index, kSure))
+      record.group = {group->name, group->probability};
+    record.unsure = !record.group && !(first.prob >= kSure);
+  }
   std::erase_if(record.top,
                 [&](const Prediction& one) { return one.logit < source_->least_logit; });
   // A GPU's plan chooses some of them in its first batch.
@@ -287,8 +310,9 @@ Answer Session::answer(const PipelineResult& result, const Question& asked,
       answer.patch_row =
           explainer_->patch_row(result, patch->layer, patch->row, patch->column);
     if (maps.empty()) return answer;
-    answer.maps = explainer_->explain(result, chosen_classes(result, classes, labels()), maps,
-                                      before_step);
+    answer.maps = explainer_->explain(
+        result, without_places_of_scenes(chosen_classes(result, classes, labels())), maps,
+        before_step);
   } catch (...) {
     fail(answer.record, as_error(std::current_exception()));
   }

@@ -8,6 +8,7 @@
 #include "app/pipeline/pipeline.h"
 #include "app/run/console.h"
 #include "app/run/progress.h"
+#include "app/scores/class_groups.h"
 #include "app/session/answer.h"
 #include "app/session/map_explainer.h"
 #include "model/image/labels.h"
@@ -70,6 +71,7 @@ class Session {
   [[nodiscard]] const Console& console() const noexcept { return console_; }
   /// Throws what `resolve_labels` throws.
   const image::Labels& labels();
+  const ClassGroups& groups();
 
   // Loaded parts.
   [[nodiscard]] model::Classifier& classifier() { return *classifier_; }
@@ -110,6 +112,8 @@ class Session {
   Session(std::shared_ptr<const ModelSource> source, ResolvedTransform transform, RunRequest run,
           Console console);
   at::Tensor embedding(const PipelineResult& result);
+  /// A scene is no object: it has no place in the picture.
+  std::vector<Prediction> without_places_of_scenes(std::vector<Prediction> classes);
   void add_finder(const TransformRequest& transform);
   /// Of a large picture that the finder has seen: the answer of its parts.
   void zoom(PipelineResult& result);
@@ -121,6 +125,7 @@ class Session {
   std::string labels_word_;
   std::string note_prefix_ = "note: ";
   std::optional<image::Labels> labels_;
+  std::optional<ClassGroups> groups_;
   PipelineOptions pipeline_;
   std::optional<model::Classifier> classifier_;
   model::inference::Exits exits_ = model::inference::Exits::leave;

@@ -16,14 +16,14 @@ Option seed() {
 }
 
 std::vector<std::string> subcommands_of(const Option& option) {
-  if (option.field == &ModelRequest::word) return {"info", "create", "path"};
+  if (option.field == &ModelRequest::word) return {"info", "classes", "create", "path"};
   if (option.field == &ModelInfoRequest::verify) return {"info"};
   if (option.field == &ModelRequest::num_classes) return {"create"};
   for (const Field& field : std::initializer_list<Field>{
            &ModelRequest::attention, &ModelRequest::attention_options, &ModelRequest::rel_pos,
            &ModelRequest::rel_pos_options, &ModelRequest::pos_embed, &TransformRequest::img_size})
     if (option.field == field) return {"info", "create"};
-  if (option.field == &OutputRequest::format) return {"list", "info"};
+  if (option.field == &OutputRequest::format) return {"list", "info", "classes"};
   if (option.group == "Model" || option.group == "Preprocessing") return {"info"};
   if (option.group == "Create") return {"create"};
   return {};
@@ -41,6 +41,7 @@ CommandSpec models_spec() {
       {"list", "bundled models, architectures, attention mechanisms and position rules"},
       {"info", "description of a model, a file, a mechanism or a rule",
        "[MODEL|FILE|MECHANISM|RULE]"},
+      {"classes", "classes of a model, with named groups of ImageNet's", "[MODEL]"},
       {"create", "a checkpoint with random weights", "[ARCHITECTURE]"},
       {"path", "path of a model's file, bundled or in the Hugging Face cache", "[MODEL]"}};
   // `info` shows the transform, which all of them change.
@@ -66,6 +67,7 @@ CommandSpec models_spec() {
       "hydrascope models info deit_base_patch16_224",
       "hydrascope models info model.safetensors --verify",
       "hydrascope models info hedgehog",
+      "hydrascope models classes --format csv",
       "hydrascope models create --arch deit_base_patch16_224 --set seed=0 -o base.safetensors",
   };
   return spec;

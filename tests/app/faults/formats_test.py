@@ -43,6 +43,7 @@ COMMANDS = {
     "models info of a rule": (["models", "info", "alibi"], "rule"),
     "models info of a file": (["models", "info", str(TINY)], "name,dtype,shape,bytes"),
     "models info --verify": (["models", "info", "nan.safetensors", "--verify"], "name,dtype,shape,bytes"),
+    "models classes": (["models", "classes"], "index,id,label,scene,groups"),
     "doctor": (["doctor"], "version"),
     "doctor --self-test": (["doctor", "--self-test"], ""),
     "train": (["train", "set", *LEARN, "-o", "run"], ""),
