@@ -2,7 +2,7 @@
 # folder viz. The scripts of a page are one in it, in this order.
 function(hydrascope_embedded_pages variable viz)
   set(report ${viz}/html_report)
-  set(views geometry heat text answer class_list layer_strip closer_looks choices heat_pane picture_view)
+  set(views geometry heat text answer class_list layer_strip zoom_views choices heat_pane picture_view)
   set(scripts ${views} gallery embedded_source page)
   list(TRANSFORM scripts REPLACE "(.+)" "${report}/\\1.js")
   set(live_scripts ${views})

@@ -22,29 +22,21 @@ function recordsOf(answer) {
   return [answer, answer.against].filter(record => record?.maps?.length);
 }
 
-/** A box as shares of the edges of its picture. */
-function placeOf(box, {width, height}) {
-  return {left: box.left / width, top: box.top / height, width: box.width / width, height: box.height / height};
+/** Where the evidence for classes is densest, the first class uppermost; x and y are shares of the picture's edges. */
+function marksOf({top, width, height}) {
+  return top.filter(({mark}) => mark).map(({mark: {x, y}, ...entry}) => (
+    {x: x / width, y: y / height, entry, label: classText(entry, entry.prob)})).reverse();
 }
 
 /**
- * The places of the classes, the first uppermost; after closer looks the thing that these found. The looks at the
- * thing alone are surer than the answer, whose probability the list has: the answer's thing has none.
+ * The views that a picture's answer is a mixture of, the weightiest first: {left, top, width, height, box, weight,
+ * strength, entry, label}. Edges are shares of the picture's; `strength` is 1 for the weightiest.
  */
-function boxesOf({top, things, ...picture}) {
-  return (things ?? top).filter(each => each.box).map(({box, ...each}) => ({
-    ...placeOf(box, picture), entry: each,
-    label: classText(each, things && each.index === top[0].index ? undefined : each.prob)})).reverse();
-}
-
-/**
- * The looks that a picture's answer is a mixture of, the weightiest first: {left, top, width, height, box, weight,
- * strength, entry, label}. `strength` is 1 for the weightiest.
- */
-function looksOf({looks = [], ...picture}) {
-  const most = Math.max(...looks.map(({weight}) => weight));
-  return looks.map(({box, weight, ...entry}) => ({
-    ...placeOf(box, picture), box, weight, entry, strength: most > 0 ? weight / most : 0,
+function viewsOf({views = [], width, height}) {
+  const most = Math.max(...views.map(({weight}) => weight));
+  return views.map(({box, weight, ...entry}) => ({
+    left: box.left / width, top: box.top / height, width: box.width / width, height: box.height / height,
+    box, weight, entry, strength: most > 0 ? weight / most : 0,
     label: classText(entry, entry.prob)})).sort((a, b) => b.weight - a.weight);
 }
 
@@ -55,7 +47,7 @@ function positionIn(list, value, isSame) {
 }
 
 /**
- * {name, image, width, height, classes, notes, boxes, models: [{name, probabilities, maps, looks, lookModel}]}. A map is
+ * {name, image, width, height, classes, notes, marks, models: [{name, probabilities, maps, views, finder}]}. A map is
  * {method, class, layer, head, axes, read(), ...}: `class` a position in `classes`, null where the map
  * is the same for all of them; `read()` gives its values. `image` is {url, width, height}, `names` are
  * the models' where there are several.
@@ -72,8 +64,8 @@ function pictureOf(answer, name, image, names) {
   const records = recordsOf(answer);
   const models = records.map((record, i) => ({
     name: names[i] ?? '',
-    looks: looksOf(record),
-    lookModel: record.look_model ?? '',
+    views: viewsOf(record),
+    finder: record.finder,
     maps: record.maps.map(map => ({
       method: map.method,
       class: map.of_class ? positionIn(classes, map.class, each => each.index === map.class.index) : null,
@@ -93,5 +85,5 @@ function pictureOf(answer, name, image, names) {
     models[i].probabilities = classes.map(({index}) => known.find(each => each.index === index)?.prob);
   });
   const {url, width, height} = image;
-  return {name: visible(name), image: url, width, height, classes, notes, boxes: boxesOf(answer), models};
+  return {name: visible(name), image: url, width, height, classes, notes, marks: marksOf(answer), models};
 }

@@ -166,13 +166,13 @@ class LookChoices {
 
 /** The form beside the views of a picture: what is wanted of its maps, how they look, what is kept of them. */
 class ViewControls {
-  /** `onChange()` after each choice; what is chosen is in `wanted`, `look`, `split` and `framesLooks`. */
+  /** `onChange()` after each choice; what is chosen is in `wanted`, `look`, `split` and `framesViews`. */
   constructor(settings, onChange) {
     this.form = document.getElementById('controls');
     this.wanted = {};
     this.look = settings.look;
     this.split = settings.split;
-    this.framesLooks = false;
+    this.framesViews = false;
     this.view = null;
     this.methods = [];  // that can be asked for beside the methods of the maps at hand
     this.maps = new MapChoices(this.form, (aspect, value) => {
@@ -187,9 +187,9 @@ class ViewControls {
       this.look = {...this.look, [name]: value};
       onChange();
     });
-    const {looks} = this.form.elements;
-    looks.addEventListener('input', () => {
-      this.framesLooks = looks.checked;
+    const {views} = this.form.elements;
+    views.addEventListener('input', () => {
+      this.framesViews = views.checked;
       onChange();
     });
     /** For a view, whose splits are here. */
@@ -216,10 +216,10 @@ class ViewControls {
     if (this.methods.includes(this.wanted.method)) method.value = this.wanted.method;
     this.maps.show(aspects, classes.map((each, i) => classText(each, models[0].probabilities[i])));
     const shown = view.show(this.wanted, this.look, this.split);
-    const {looks} = this.form.elements;
-    looks.checked = this.framesLooks;
-    looks.closest('.field').hidden = models.every(model => model.looks.length === 0);
-    view.showLooks(this.framesLooks);
+    const {views} = this.form.elements;
+    views.checked = this.framesViews;
+    views.closest('.field').hidden = models.every(model => model.views.length === 0);
+    view.showViews(this.framesViews);
     this.strip.show(view.panes[0], this.look);
     this.looks.show(this.look, {
       signed: shown.some(map => map.signed), unsigned: shown.some(map => !map.signed)});

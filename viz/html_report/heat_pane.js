@@ -8,9 +8,9 @@ class HeatPane {
    * `picture` and `model` as `pictureOf` makes them, a map's values being there at once or promised;
    * `settings`: page_data.cpp.
    * `on`: called with what is done here: point(place {x, y} or null, "where it is no
-   * cell"), area({left, top, right, bottom} or null) and split(share), all places of 0 to 1; where
-   * there is one, pick({row, column}) is called for a cell that is clicked, or entered, and
-   * choose(entry) for the class of a box.
+   * cell"), area({left, top, right, bottom} or null) and split(share), all places of 0 to 1,
+   * choose(entry) for the class of a mark, and where there is one pick({row, column}) for a cell
+   * that is clicked, or entered.
    */
   constructor(host, picture, model, settings, on) {
     Object.assign(this, {picture, model, settings, on, ...model.maps[0].axes});
@@ -52,17 +52,8 @@ class HeatPane {
     this.resizing.observe(this.stage);
     this.mark(null);
     this.markArea(null);
-    this.closer = new CloserLooks(find('.look-frames'), find('.look-list'), model.looks, model.lookModel);
-    for (const box of picture.boxes) this.stage.append(frameOf(box, this.nameOf(box)));
-  }
-
-  nameOf({label, entry}) {
-    const name = element(this.on.choose ? 'button' : 'span', '', label);
-    if (this.on.choose) {
-      name.type = 'button';
-      name.addEventListener('click', () => this.on.choose(entry));
-    }
-    return name;
+    this.views = new ZoomViews(find('.view-frames'), find('.view-list'), model.views, model.finder);
+    for (const mark of picture.marks) this.stage.append(...markOf(mark, on.choose));
   }
 
   listen() {
@@ -79,11 +70,6 @@ class HeatPane {
     });
     surface.addEventListener('pointerup', event => {
       if (this.isDragging && event.button === 0 && !this.area) this.on.pick?.(this.anchor);
-    });
-    // Without patches to pick, a click in a box is one on its class.
-    surface.addEventListener('click', event => {
-      const box = this.on.pick ? undefined : this.boxAt(event);
-      if (box) this.on.choose?.(box.entry);
     });
     for (const end of ['pointerup', 'pointercancel']) {
       surface.addEventListener(end, () => { this.isDragging = false; });
@@ -249,15 +235,6 @@ class HeatPane {
       row: this.vertical.cellNear(0.5), column: this.horizontal.cellNear(0.5)};
   }
 
-  /** The smallest box under a pointer. */
-  boxAt({clientX, clientY}) {
-    const frame = this.surface.getBoundingClientRect();
-    const [x, y] = [(clientX - frame.left) / frame.width, (clientY - frame.top) / frame.height];
-    return this.picture.boxes
-        .filter(({left, top, width, height}) => x >= left && x < left + width && y >= top && y < top + height)
-        .sort((a, b) => a.width * a.height - b.width * b.height)[0];
-  }
-
   /** Tells where a cell of this pane is. */
   pointAt({row, column}) {
     const {horizontal, vertical} = this;
@@ -361,9 +338,9 @@ class HeatPane {
   }
 
   hint() {
-    const pick = this.on.pick                                   ? 'Click: what a patch attends to, Escape: back. ' :
-        this.on.choose && this.picture.boxes.length > 0 ? 'Click a box: its class. ' :
-                                                                  '';
+    const pick = this.on.pick         ? 'Click: what a patch attends to, Escape: back. ' :
+        this.picture.marks.length > 0 ? 'Click the text at a cross: its class. ' :
+                                        '';
     return `Point at a patch: its share. ${pick}Drag: the sum of an area. ` +
         'Keys: arrows, with shift an area, + and \u2212 zoom.';
   }
@@ -427,8 +404,8 @@ class HeatPane {
     if (from < width) {
       context.drawImage(layer, from, 0, width - from, height, from, 0, width - from, height);
     }
-    this.closer.draw(context, this.picture);
-    for (const box of this.picture.boxes) drawFrame(context, this.picture, box, {name: box.label, size});
+    this.views.draw(context, this.picture);
+    for (const mark of this.picture.marks) drawMark(context, this.picture, mark, size);
     if (this.area) {
       const {left, top, right, bottom} = this.area;
       drawFrame(context, this.picture, {left, top, width: right - left, height: bottom - top});

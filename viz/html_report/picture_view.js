@@ -3,8 +3,8 @@
 class PictureView {
   /**
    * `picture` as `pictureOf` makes it; `settings`: page_data.cpp.
-   * `onSplit(share)` is told of a split that was moved, `onChoose(entry)` of a class whose box was
-   * clicked, `onPick(cell)` of a cell that was clicked, where it is given.
+   * `onSplit(share)` is told of a split that was moved, `onChoose(entry)` of a class whose mark
+   * was clicked, `onPick(cell)` of a cell that was clicked, where it is given.
    */
   constructor(host, picture, settings, onSplit, onChoose, onPick) {
     this.picture = picture;
@@ -41,9 +41,9 @@ class PictureView {
     });
   }
 
-  /** The frames and the lists of closer looks, where there are any. */
-  showLooks(isShown) {
-    this.panes.forEach(pane => pane.closer.show(isShown));
+  /** The frames and the lists of views, where there are any. */
+  showViews(isShown) {
+    this.panes.forEach(pane => pane.views.show(isShown));
   }
 
   /** The class that the first pane's map is of; nothing where it is the same for all. */
