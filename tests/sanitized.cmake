@@ -23,9 +23,9 @@ function(hydrascope_sanitized_copy target library)
 endfunction()
 
 set(sanitized)
-foreach(library files formats image config log look viz cli)
+foreach(library files formats image config log zoom viz cli)
   hydrascope_sanitized_copy(asan_${library} hydrascope_${library} -fsanitize=address,undefined)
-  if(library MATCHES "config|log|look|cli")  # their tests take no time, and -O0 compiles in half of -O1's
+  if(library MATCHES "config|log|zoom|cli")  # their tests take no time, and -O0 compiles in half of -O1's
     target_compile_options(asan_${library} PRIVATE -O0)
   endif()
   target_compile_definitions(asan_${library} PUBLIC _GLIBCXX_ASSERTIONS)

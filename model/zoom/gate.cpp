@@ -22,16 +22,16 @@ struct Term {
 };
 /// In the order of `features_of`; docs/notes/zoom/gate.json has the same numbers.
 constexpr std::array<Term, 10> kTerms{{
-    {"maxlogp", 0, 0, 1},
-    {"margin", 0, 0, 1},
-    {"logside", 0, 0, 1},
-    {"logmass", 0, 0, 1},
-    {"logdensity", 0, 0, 1},
-    {"ring", 0, 0, 1},
-    {"inner", 0, 0, 1},
-    {"agree", 0, 0, 1},
-    {"agree_top", 0, 0, 1},
-    {"whole", 0, 0, 1},
+    {"maxlogp", 0.303978, -0.603241, 0.538176},
+    {"margin", 0.613838, 1.226202, 1.212823},
+    {"logside", -0.328185, -0.124009, 0.67607},
+    {"logmass", 0.823906, -1.461787, 0.877191},
+    {"logdensity", 1.555501, 1.093855, 0.749903},
+    {"ring", -0.825596, -1.11585, 0.831172},
+    {"inner", -0.562942, 0.449197, 0.135269},
+    {"agree", -0.159216, -2.376451, 1.735967},
+    {"agree_top", -0.092462, 0.300289, 0.251828},
+    {"whole", -0.167662, 0.086957, 0.281771},
 }};
 using Features = std::array<double, kTerms.size()>;
 
