@@ -159,7 +159,7 @@ int run_serve(const ParsedOptions& options) {
   constexpr std::size_t kMostOpen = 4;
   auto shelf = std::make_unique<ModelShelf>(
       std::move(service), ServedWords{own_model, own_views}, models,
-      std::vector<std::string>{"look", "whole", "native"}, open, kMostOpen);
+      std::vector<std::string>{"zoom", "whole", "native"}, open, kMostOpen);
   options_of_api.page = [&request, &shelf = *shelf](const ServedWords& words, const Service& of) {
     if (!request.service.maps)
       throw UsageError("the page shows maps, and the server was started without", "`method` none");

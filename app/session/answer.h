@@ -49,7 +49,7 @@ struct Question {
 struct Answer {
   /// The record that `classify` writes, also of a picture that failed, with the notes on it.
   ClassifyRecord record;
-  /// (num_classes); of closer looks the logarithms of their probabilities.
+  /// (num_classes); of several views the logarithms of their mixture.
   std::vector<float> logits;
   std::vector<InputMap> maps;
   std::optional<viz::HeatMap> patch_row;  ///< of the attention map, the heads' mean

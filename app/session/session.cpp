@@ -72,7 +72,8 @@ std::unique_ptr<Session> Session::open(const PicturesRequest& request) {
 std::unique_ptr<Session> Session::open(const PicturesRequest& request, ModelSource source) {
   auto session = of(std::move(source), request.transform, request.run, request.console);
   session->labels_word_ = request.labels;
-  session->pipeline_.trained_size = session->source().trained_size;
+  // Views of zoom have the size that the model is for along their shorter edges.
+  if (!session->finder_) session->pipeline_.trained_size = session->source().trained_size;
   return session;
 }
 

@@ -137,21 +137,22 @@ TEST(MapRecordTest, AMemorysShareIsToldWhereThereIsOne) {
             std::string::npos);
 }
 
-TEST(MapRecordTest, WhatIsFoundInALookHasItsBox) {
+TEST(MapRecordTest, AClassHasItsPlace) {
   MapRecord record = example();
-  record.views = image::Views::look;
-  record.num_views = 26;
+  record.finder = "window";
+  record.views = {{record.of_class, 1}};
   record.of_class.box = {336, 168, 448, 224};
+  record.of_class.mark = {400, 200};
   const auto json = nlohmann::json::parse(json_text(to_json(record)));
-  EXPECT_EQ(json.at("views"), "look");
-  EXPECT_EQ(json.at("num_views"), 26);
+  EXPECT_EQ(json.at("finder"), "window");
+  EXPECT_EQ(json.at("views").size(), 1U);
+  EXPECT_EQ(json.at("class").at("mark"), nlohmann::json::parse(R"({"x":400,"y":200})"));
   EXPECT_EQ(json.at("class").at("box"),
             nlohmann::json::parse(R"({"left":336,"top":168,"width":448,"height":224})"));
   const auto cells = cells_of(record);
   EXPECT_EQ(cells.at("box_left") + "," + cells.at("box_top"), "336,168");
   EXPECT_EQ(cells.at("box_width") + "," + cells.at("box_height"), "448,224");
   EXPECT_EQ(cells.at("method"), "hydra");
-  EXPECT_EQ(cells.at("num_views"), "26");
 }
 
 std::string text(const std::vector<MapRecord>& maps, LabelType label_type = LabelType::name) {

@@ -21,36 +21,31 @@ TEST_F(PipelineTest, APictureThatIsDecodedIsOneViewAsInARun) {
   }
 }
 
-TEST_F(PipelineTest, SmallPicturesAreOfTheOtherModelAndOthersKeepTheirPixels) {
-  TwoSlotModel large(100);
-  options_.transform.views = image::Views::look;
-  options_.transform.img_size = {64, 64};
-  PipelineOptions::Looking& looking = options_.looking.emplace();
-  looking.whole.img_size = {32, 32};
-  looking.whole.patch_size = 8;
-  looking.whole.crop_pct = 1;
-  looking.engine = &engine_;
+TEST_F(PipelineTest, LargePicturesAreTheFindersAndKeepTheirPixels) {
+  TwoSlotModel finder(100);
+  PipelineOptions alone = options_;
+  options_.finder.emplace(PipelineOptions::Finder{options_.transform, &finder, false});
+  options_.finder->transform.views = image::Views::zoom;
+  options_.finder->transform.img_size = {64, 64};
   const std::vector<Input> inputs{file(0, 70, 63), file(1, 80, 64), file(2, 20, 30),
                                   file(3, 64, 90)};
-  const auto results = results_of(large, options_, inputs);
+  const auto results = results_of(engine_, options_, inputs);
   ASSERT_EQ(results.size(), 4U);
-  PipelineOptions alone;
-  alone.transform = looking.whole;
   for (std::size_t i = 0; i < 4; ++i) {
     ASSERT_FALSE(results[i].error) << results[i].message;
-    EXPECT_EQ(results[i].seer.is_of_small, i % 2 == 0) << i;
-    EXPECT_EQ(results[i].pixels.rgb.empty(), results[i].seer.is_of_small) << i;
-    if (!results[i].seer.is_of_small) continue;
+    EXPECT_EQ(results[i].seer.is_finder, i % 2 == 1) << i;
+    EXPECT_EQ(results[i].pixels.rgb.empty(), !results[i].seer.is_finder) << i;
+    if (results[i].seer.is_finder) continue;
     EXPECT_EQ(results[i].model_size, (image::Size{32, 32}));
     image::Picture picture = image::read_picture(inputs[i].path, {});
     EXPECT_TRUE(results[i].logits.allclose(look_at(picture, engine_, alone).logits)) << i;
   }
-  EXPECT_FALSE(looking.is_small({20, 500}, false)) << "its square shows a twenty-fifth";
-  EXPECT_FALSE(looking.is_small({130, 63}, false));
-  EXPECT_TRUE(looking.is_small({85, 63}, false)) << "the shape of most photographs";
-  EXPECT_FALSE(looking.is_small({64, 64}, /*is_frame=*/true)) << "looks were asked for";
-  looking.is_default = true;
-  EXPECT_TRUE(looking.is_small({64, 64}, /*is_frame=*/true));
+  EXPECT_TRUE(options_.has_parts({20, 500}, false)) << "a view of all of it is coarse";
+  EXPECT_TRUE(options_.has_parts({130, 63}, false));
+  EXPECT_FALSE(options_.has_parts({85, 63}, false)) << "the shape of most photographs";
+  EXPECT_TRUE(options_.has_parts({64, 64}, /*is_frame=*/true)) << "zoom was asked for";
+  options_.finder->leaves_frames = true;
+  EXPECT_FALSE(options_.has_parts({64, 64}, /*is_frame=*/true));
 }
 
 }  // namespace pipeline_test
