@@ -56,8 +56,8 @@ std::string origin_of(const ParsedOptions& options, const ClassifyRequest& reque
   text += "; " + image::describe(session.transform()) + "; precision " + request.run.precision;
   for (const Field& field : std::initializer_list<Field>{
            &ClassifyRequest::topk, &ClassifyRequest::video_stride, &ClassifyRequest::video_average,
-           &PicturesRequest::labels, &ModelRequest::classes,
-           &VoteRequest::store, &VoteRequest::k, &VoteRequest::share})
+           &PicturesRequest::labels, &ModelRequest::classes, &VoteRequest::store, &VoteRequest::k,
+           &VoteRequest::share})
     if (const GivenOption& given = options[field]; !given.is(given.option.default_value))
       text += ", " + given.option.name + "=" + given.text();
   return text;

@@ -85,8 +85,8 @@ std::string ServeMetrics::text(const MetricGauges& gauges) const {
   add("hydrascope_pictures_total", "counter", pictures_, "Pictures that were answered.");
   add("hydrascope_pictures_failed_total", "counter", failed_,
       "Those with an error as their record.");
-  text += metric_head("hydrascope_batch_images", "histogram",
-                      "Pictures, or views of one, per batch.");
+  text +=
+      metric_head("hydrascope_batch_images", "histogram", "Pictures, or views of one, per batch.");
   batch_images_.write(text, "hydrascope_batch_images", "");
   text += metric_head("hydrascope_batch_seconds", "histogram",
                       "Seconds that the model takes for a batch.");

@@ -89,11 +89,11 @@ struct Seer {
 
 /// A part of a picture as the model saw it.
 struct SeenView {
-  Box box;                             ///< in pixels of the picture
-  image::TransformPlan plan = {};      ///< from the box to the model's input
-  double weight = 1;                   ///< in the answer; all views' add up to one
+  Box box;                                 ///< in pixels of the picture
+  image::TransformPlan plan = {};          ///< from the box to the model's input
+  double weight = 1;                       ///< in the answer; all views' add up to one
   std::vector<double> probabilities = {};  ///< by class
-  at::Tensor tokens = {};              ///< as the result's
+  at::Tensor tokens = {};                  ///< as the result's
 };
 
 /// A picture at a model's exits.
@@ -115,9 +115,8 @@ struct PipelineResult {
   image::VideoFacts video;     ///< of a frame
   image::Size picture;         ///< after EXIF orientation
   image::Size model_size;
-  std::string note;  ///< "padded 1080x1920 to 1088x1920 (HxW)"
-  image::TransformPlan plan =
-      {};             ///< from the picture to what the model sees of all of it
+  std::string note;                ///< "padded 1080x1920 to 1088x1920 (HxW)"
+  image::TransformPlan plan = {};  ///< from the picture to what the model sees of all of it
   at::Tensor tensor;  ///< for the model: (3, H, W) float32, or bytes (h, w, 3) where it takes those
                       ///< (see `model_input`); undefined on error
   image::Picture pixels;  ///< with `keep_picture`, and where parts are to be seen
@@ -126,11 +125,11 @@ struct PipelineResult {
                           ///< logarithms of their mixture
   ClassScores scores;     ///< of the logits; none on error
   PictureExit exit = {};
-  at::Tensor features = {};  ///< (D) float32, where the engine gives them
-  at::Tensor tokens = {};    ///< traced tokens, float32 (layers, N, D); undefined on error
+  at::Tensor features = {};          ///< (D) float32, where the engine gives them
+  at::Tensor tokens = {};            ///< traced tokens, float32 (layers, N, D); undefined on error
   std::vector<SeenView> views = {};  ///< of a picture that is seen in parts
-  double seconds = 0;           ///< the batch's model time / its images, and of its views
-  std::int64_t batch_size = 1;  ///< images of that batch
+  double seconds = 0;                ///< the batch's model time / its images, and of its views
+  std::int64_t batch_size = 1;       ///< images of that batch
   std::optional<ErrorCode> error;
   std::string message;
 };

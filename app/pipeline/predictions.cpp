@@ -71,7 +71,8 @@ Box shared_box(const Box& box, const Box& other) {
   const std::int64_t top = std::max(box.top, other.top);
   const std::int64_t right = std::min(box.left + box.width, other.left + other.width);
   const std::int64_t bottom = std::min(box.top + box.height, other.top + other.height);
-  return {left, top, std::max<std::int64_t>(right - left, 0), std::max<std::int64_t>(bottom - top, 0)};
+  return {left, top, std::max<std::int64_t>(right - left, 0),
+          std::max<std::int64_t>(bottom - top, 0)};
 }
 
 /// Fills in the place of a class: the view that says most of it, and the point in it where the views' evidence is
@@ -80,7 +81,9 @@ void add_place(Prediction& prediction, const PipelineResult& result) {
   constexpr double kWhole = 0.8;   // of the picture
   constexpr double kSmall = 0.05;  // of it
   const auto index = static_cast<std::size_t>(prediction.index);
-  const auto said = [&](const SeenView& view) { return view.weight * view.probabilities.at(index); };
+  const auto said = [&](const SeenView& view) {
+    return view.weight * view.probabilities.at(index);
+  };
   const SeenView& best = *std::ranges::max_element(result.views, {}, said);
   const Box picture{0, 0, result.picture.width, result.picture.height};
   if (area_of(best.box) > kWhole * area_of(picture)) return;

@@ -136,7 +136,8 @@ void add_class(OrderedJson& object, const Prediction& prediction) {
 
 void add_place(OrderedJson& object, const Prediction& prediction) {
   if (prediction.box) object["box"] = to_json(*prediction.box);
-  if (prediction.mark) object["mark"] = {{"x", prediction.mark->front()}, {"y", prediction.mark->back()}};
+  if (prediction.mark)
+    object["mark"] = {{"x", prediction.mark->front()}, {"y", prediction.mark->back()}};
 }
 
 void add_end(OrderedJson& object, const InputRecord& record) {

@@ -60,10 +60,10 @@ struct InputRecord {
     double weight = 0;
   };
   std::vector<View> views = {};
-  std::string finder = {};      ///< the model that found these
-  std::string device;           ///< "cpu", "cuda:0"
-  std::string precision;        ///< "float32", ...
-  std::string attention;        ///< "softmax", "softmax:0-9,hydra:10-11"
+  std::string finder = {};  ///< the model that found these
+  std::string device;       ///< "cpu", "cuda:0"
+  std::string precision;    ///< "float32", ...
+  std::string attention;    ///< "softmax", "softmax:0-9,hydra:10-11"
   std::map<std::string, std::string> attention_options = {};  ///< "hydra.scale" -> "linear"
   std::map<std::string, std::string> approximations = {};     ///< "calibration" -> "none"
   /// A fact that the user must know ("padded 1080x1920 to 1088x1920 (HxW)"); left out when this is empty.
@@ -118,8 +118,8 @@ struct ClassifyRecord : InputRecord {  ///< its seconds: its batch's / batch siz
     double prob = 0;  ///< of all its classes together
   };
   std::optional<Group> group = {};
-  bool unsure = false;  ///< neither the first class nor a group of it has `kSure`
-  std::string kernels = {};     ///< "fused+modules", "modules", "reference"; "" where all are fused
+  bool unsure = false;       ///< neither the first class nor a group of it has `kSure`
+  std::string kernels = {};  ///< "fused+modules", "modules", "reference"; "" where all are fused
 };
 
 /// Schema 2 of the command line's contract. Probabilities have six significant digits, logits four

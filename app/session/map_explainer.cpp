@@ -86,8 +86,8 @@ struct Extent {
 };
 Extent extent_of(std::int64_t begin, std::int64_t length, std::int64_t seen, std::int64_t output,
                  std::int64_t cells, double unit) {
-  const double covered = static_cast<double>(length) * static_cast<double>(output) /
-                         static_cast<double>(seen);
+  const double covered =
+      static_cast<double>(length) * static_cast<double>(output) / static_cast<double>(seen);
   return {static_cast<double>(begin) / unit, covered / unit / static_cast<double>(cells)};
 }
 
@@ -121,8 +121,9 @@ void add_view(viz::HeatMap& all, const viz::HeatMap& map, const SeenView& view, 
       const double left = std::floor(x);
       const auto i = static_cast<std::int64_t>(top);
       const auto j = static_cast<std::int64_t>(left);
-      const double heat = (at(i, j) * (left + 1 - x) + at(i, j + 1) * (x - left)) * (top + 1 - y) +
-                          (at(i + 1, j) * (left + 1 - x) + at(i + 1, j + 1) * (x - left)) * (y - top);
+      const double heat =
+          (at(i, j) * (left + 1 - x) + at(i, j + 1) * (x - left)) * (top + 1 - y) +
+          (at(i + 1, j) * (left + 1 - x) + at(i + 1, j + 1) * (x - left)) * (y - top);
       all.values[static_cast<std::size_t>(row * all.columns + column)] +=
           static_cast<float>(scale * heat);
     }
@@ -216,7 +217,8 @@ std::vector<InputMap> MapExplainer::explain(const PipelineResult& result,
       places.push_back(j);
     }
     std::vector<InputMap> found = explain_views(result, classes[i], of_class, before_step);
-    for (std::size_t j = 0; j < found.size(); ++j) maps.emplace_back(places[j], std::move(found[j]));
+    for (std::size_t j = 0; j < found.size(); ++j)
+      maps.emplace_back(places[j], std::move(found[j]));
   }
   std::ranges::stable_sort(maps, {}, &std::pair<std::size_t, InputMap>::first);
   std::vector<InputMap> ordered;
@@ -228,11 +230,12 @@ std::vector<InputMap> MapExplainer::explain_views(const PipelineResult& result,
                                                   const Prediction& of_class,
                                                   std::span<const MapChoice> choices,
                                                   const model::explain::BeforeStep& before_step) {
-  constexpr double kCells = 68;       // along the shorter edge
+  constexpr double kCells = 68;        // along the shorter edge
   constexpr std::int64_t kMost = 544;  // along any
   const image::Size& picture = result.picture;
-  const double unit = std::max(static_cast<double>(std::min(picture.height, picture.width)) / kCells,
-                               static_cast<double>(std::max(picture.height, picture.width)) / kMost);
+  const double unit =
+      std::max(static_cast<double>(std::min(picture.height, picture.width)) / kCells,
+               static_cast<double>(std::max(picture.height, picture.width)) / kMost);
   const auto cells = [&](std::int64_t edge) {
     return std::max<std::int64_t>(std::llround(static_cast<double>(edge) / unit), 1);
   };
@@ -250,8 +253,10 @@ std::vector<InputMap> MapExplainer::explain_views(const PipelineResult& result,
         first.map = std::move(heat);
         first.own_share = first.total = 0;
         first.is_additive = false;
-        first.placement = {{picture.height, first.map.rows, 0, first.map.rows, first.map.rows, first.map.rows},
-                           {picture.width, first.map.columns, 0, first.map.columns, first.map.columns, first.map.columns}};
+        first.placement = {
+            {picture.height, first.map.rows, 0, first.map.rows, first.map.rows, first.map.rows},
+            {picture.width, first.map.columns, 0, first.map.columns, first.map.columns,
+             first.map.columns}};
       }
       // Maps of weights and of relevance count by their forms: their sums differ from view to view.
       double sum = 1;
@@ -267,9 +272,10 @@ std::vector<InputMap> MapExplainer::explain_views(const PipelineResult& result,
   return mixed;
 }
 
-std::vector<InputMap> MapExplainer::explain_one(
-    const PipelineResult& result, std::span<const Prediction> classes,
-    std::span<const MapChoice> choices, const model::explain::BeforeStep& before_step) {
+std::vector<InputMap> MapExplainer::explain_one(const PipelineResult& result,
+                                                std::span<const Prediction> classes,
+                                                std::span<const MapChoice> choices,
+                                                const model::explain::BeforeStep& before_step) {
   if (!frames_.follows(result)) explainer_.forget();
   if (class_vectors_of_) explainer_.set_class_vectors(class_vectors_of_(result.features));
   if (classes.empty()) return {};

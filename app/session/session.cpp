@@ -88,14 +88,14 @@ std::unique_ptr<Session> Session::of(ModelSource source, const TransformRequest&
 
 void Session::add_finder(const TransformRequest& transform) {
   if (source_->answer)
-    throw UsageError("parts of a picture have a classifier of their own", "`views` zoom",
+    throw UsageError("class vectors answer for one view of a picture", "`views` zoom",
                      "`views` whole or native");
   constexpr std::int64_t kEdge = 544;  // the gate was learned on maps of this size
   TransformRequest of_finder;
   of_finder.img_size = {{kEdge, kEdge}, "`views` zoom"};
   of_finder.views = {image::Views::zoom, "`views` zoom"};
-  auto source = std::make_shared<const ModelSource>(
-      open_model({.word = std::string(kLargePicturesModel)}));
+  auto source =
+      std::make_shared<const ModelSource>(open_model({.word = std::string(kLargePicturesModel)}));
   ResolvedTransform seen = resolve_transform(of_finder, *source);
   RunRequest run = run_;
   run.memory.clear();
@@ -217,8 +217,8 @@ void Session::zoom(PipelineResult& result) {
   try {
     if (pipeline_.check_wanted) pipeline_.check_wanted(result.input);
     const Clock::time_point begin = Clock::now();
-    const std::int64_t views = app::zoom(result, finder_->explainer_->attention(result), engine(),
-                                         of_parts_, transform());
+    const std::int64_t views =
+        app::zoom(result, finder_->explainer_->attention(result), engine(), of_parts_, transform());
     const double seconds = seconds_since(begin);
     if (pipeline_.batch_done) pipeline_.batch_done(views, seconds);
     result.seconds += seconds;
@@ -308,8 +308,7 @@ Answer Session::answer(const PipelineResult& result, const Question& asked,
     if (asked.embeds) answer.embedding = numbers_of(embedding(result));
     if (before_step && (asked.patch || !maps.empty())) before_step(0, 0);
     if (const auto& patch = asked.patch)
-      answer.patch_row =
-          explainer_->patch_row(result, patch->layer, patch->row, patch->column);
+      answer.patch_row = explainer_->patch_row(result, patch->layer, patch->row, patch->column);
     if (maps.empty()) return answer;
     answer.maps = explainer_->explain(
         result, without_places_of_scenes(chosen_classes(result, classes, labels())), maps,

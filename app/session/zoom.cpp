@@ -22,8 +22,7 @@ namespace {
 std::pair<std::int64_t, std::int64_t> on_edge(double begin, double length, std::int64_t whole,
                                               std::int64_t pixels) {
   const double scale = static_cast<double>(pixels) / static_cast<double>(whole);
-  const std::int64_t first =
-      std::clamp<std::int64_t>(std::llround(begin * scale), 0, pixels - 1);
+  const std::int64_t first = std::clamp<std::int64_t>(std::llround(begin * scale), 0, pixels - 1);
   const std::int64_t end =
       std::clamp<std::int64_t>(std::llround((begin + length) * scale), first + 1, pixels);
   return {first, end - first};
@@ -96,8 +95,7 @@ class Viewer {
     at::parallel_for(0, std::ssize(views), 1, [&](std::int64_t first, std::int64_t end) {
       for (std::int64_t i = first; i < end; ++i) {
         SeenView& view = views[static_cast<std::size_t>(i)];
-        const bool is_whole =
-            view.box == Box{0, 0, picture_.width, picture_.height};
+        const bool is_whole = view.box == Box{0, 0, picture_.width, picture_.height};
         const image::TransformConfig& transform = is_whole ? of_whole_ : of_parts_;
         const image::Picture part = halves_.cut_out(view.box);
         view.plan = image::plan_transform(transform, {part.height, part.width});
@@ -112,12 +110,14 @@ class Viewer {
           engine_.enough_tokens() / engine_.num_tokens(size.height, size.width), 1));
       std::size_t end = first + 1;
       while (end < views.size() && end - first < at_once && views[end].plan.output == size) ++end;
-      const auto outputs = engine_.compute({std::vector<at::Tensor>(images.begin() + static_cast<std::ptrdiff_t>(first), images.begin() + static_cast<std::ptrdiff_t>(end)),
-                                            {},
-                                            size.height,
-                                            size.width,
-                                            of_parts_.mean,
-                                            of_parts_.std});
+      const auto outputs = engine_.compute(
+          {std::vector<at::Tensor>(images.begin() + static_cast<std::ptrdiff_t>(first),
+                                   images.begin() + static_cast<std::ptrdiff_t>(end)),
+           {},
+           size.height,
+           size.width,
+           of_parts_.mean,
+           of_parts_.std});
       for (std::size_t i = first; i < end; ++i) {
         const auto row = static_cast<std::int64_t>(i - first);
         logits.push_back(outputs.logits.select(0, row).contiguous());

@@ -113,7 +113,8 @@ bool Evaluation::add(const PipelineResult& result, const at::Tensor& reference) 
     errors_.add(picture);
     if (reference.defined()) scores_.add_reference(picture, logits, values_of(reference));
     if (logits_) logits_->append(logits, result.logits.sizes());
-    if (result.views.empty()) add_exit(result.exit, std::ranges::max_element(logits) - logits.begin());
+    if (result.views.empty())
+      add_exit(result.exit, std::ranges::max_element(logits) - logits.begin());
   }
   progress_.advance();
   return !(result.error && session_.run_request().fail_fast);

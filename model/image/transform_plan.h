@@ -17,10 +17,11 @@ enum class Fit { pad, crop, resize, corner };
 /// A way to see a picture with its facts, decided here once: code asks these, not which way it is.
 struct Views {
   std::string_view name;
-  bool have_crop;  ///< `crop_pct` and `crop_mode` say how a view is cropped
-  bool keep_size;  ///< each picture is seen at its own size
+  bool have_crop;    ///< `crop_pct` and `crop_mode` say how a view is cropped
+  bool keep_size;    ///< each picture is seen at its own size
   bool keep_aspect;  ///< edges grow and shrink together
-  bool have_parts;   ///< of a large picture parts are seen, too: an answer has a place on the picture
+  bool
+      have_parts;  ///< of a large picture parts are seen, too: an answer has a place on the picture
 
   static const Views whole;   ///< resized and cropped
   static const Views native;  ///< at its own size

@@ -190,8 +190,7 @@ std::optional<Point> densest_point(std::span<const Area> areas, std::span<const 
       double density = 0;
       for (std::size_t k = 0; k < areas.size(); ++k) {
         const auto& [left, top, width, height] = areas[k];
-        if (middle.x > left && middle.x < left + width && middle.y > top &&
-            middle.y < top + height)
+        if (middle.x > left && middle.x < left + width && middle.y > top && middle.y < top + height)
           density += votes[k] / (width * height);
       }
       if (density > most) found = middle;

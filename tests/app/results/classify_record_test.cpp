@@ -234,10 +234,9 @@ TEST(Csv, AClassHasItsBox) {
 TEST(Text, AClassHasItsPlaceAndThePictureItsViews) {
   const std::string text = written(Format::text, {otter_in_parts()});
   EXPECT_THAT(text, HasSubstr("  2160x3840 -> 2 views of 224x256 (HxW)  "));
-  EXPECT_THAT(text,
-              ::testing::EndsWith(
-                  "  1  93.12 %  otter  (n02444819)  at 500,400 in 224x256+448+336\n"
-                  "  2   3.40 %  mink   (n02442845)  at 20,30 in 224x256+0+0\n"));
+  EXPECT_THAT(
+      text, ::testing::EndsWith("  1  93.12 %  otter  (n02444819)  at 500,400 in 224x256+448+336\n"
+                                "  2   3.40 %  mink   (n02442845)  at 20,30 in 224x256+0+0\n"));
   EXPECT_THAT(written(Format::text, {otter_in_parts()}, LabelType::id),
               HasSubstr("n02444819  at 500,400 in 224x256+448+336\n"));
 }
