@@ -78,8 +78,10 @@ Box shared_box(const Box& box, const Box& other) {
 /// Fills in the place of a class: the view that says most of it, and the point in it where the views' evidence is
 /// densest. A view of most of the picture is no place, and neither is a small one that the views around it contradict.
 void add_place(Prediction& prediction, const PipelineResult& result) {
+  constexpr double kLeast = 0.05;  // the probability of a class that is somewhere
   constexpr double kWhole = 0.8;   // of the picture
   constexpr double kSmall = 0.05;  // of it
+  if (!(prediction.prob >= kLeast)) return;
   const auto index = static_cast<std::size_t>(prediction.index);
   const auto said = [&](const SeenView& view) {
     return view.weight * view.probabilities.at(index);

@@ -47,9 +47,7 @@ struct BoxLabel {
   int height = 0;
 };
 
-/// `text` above the box that `placement` lies in, or inside where there is no room above it.
-BoxLabel label_of_box(const viz::Canvas& picture, const viz::Placement& placement,
-                      const std::string& text) {
+BoxLabel label_of(const viz::Canvas& picture, const std::string& text) {
   const viz::Font& font = caption_font();
   BoxLabel label;
   label.pixels = std::max(12.0, std::round(std::min(picture.width, picture.height) / 36.0));
@@ -58,10 +56,17 @@ BoxLabel label_of_box(const viz::Canvas& picture, const viz::Placement& placemen
   const viz::TextSize size = font.measure(label.text, label.pixels);
   label.width = size.width + 2 * label.margin;
   label.height = size.height;
+  return label;
+}
+
+/// `text` above the box that `placement` lies in, or inside where there is no room above it.
+BoxLabel label_of_box(const viz::Canvas& picture, const viz::Placement& placement,
+                      const std::string& text) {
+  BoxLabel label = label_of(picture, text);
   const int left = static_cast<int>(viz::seen(placement.horizontal).begin);
   const int top = static_cast<int>(viz::seen(placement.vertical).begin);
   label.x = std::clamp(left, 0, std::max(0, picture.width - label.width));
-  label.y = top < size.height ? top : top - size.height;
+  label.y = top < label.height ? top : top - label.height;
   return label;
 }
 
@@ -89,7 +94,7 @@ BoxLabel draw_mark(viz::Canvas& picture, int x, int y, const std::string& text) 
     viz::fill_rectangle(picture, x - half, y - arm - rim, width, length, color);
     viz::fill_rectangle(picture, x - half, y + gap - rim, width, length, color);
   }
-  BoxLabel label = label_of_box(picture, {}, text);
+  BoxLabel label = label_of(picture, text);
   label.x = std::clamp(x + arm, 0, std::max(0, picture.width - label.width));
   label.y = std::clamp(y - arm - label.height, 0, std::max(0, picture.height - label.height));
   return label;
