@@ -45,7 +45,9 @@ TEST(CpuCeilingTest, NoProductIsFasterThanTheCeiling) {
   const double rate = rate_of_a_product();
   EXPECT_LT(rate, kDisturbed * ceiling.float32.best);
   EXPECT_GT(rate, 0.3 * ceiling.float32.best);
-  EXPECT_GT(kDisturbed * ceiling.bfloat16.best, ceiling.float32.best);
+  // Without AMX, Intel's processors with AVX512_BF16 begin a product of pairs in every second cycle, and two of float32
+  // in each: half the rate.
+  EXPECT_GT(2 * kDisturbed * ceiling.bfloat16.best, ceiling.float32.best);
   if (may_use(MatrixInstruction::avx512_vnni) || may_use(MatrixInstruction::avx_vnni)) {
     EXPECT_GT(kDisturbed * ceiling.int8.best, 3 * ceiling.float32.best);
   }
