@@ -33,6 +33,9 @@ struct TableRow {
 /// The file's text without a byte order mark. Throws Error(invalid_argument) with `subject` for a
 /// file that cannot be read or is no text.
 std::string read_table_text(const fs::path& file, const std::string& subject) {
+  std::error_code ignored;
+  if (fs::exists(file, ignored) && !fs::is_regular_file(file, ignored))
+    throw UsageError("expected a regular file", subject);
   InputFile stream(file);
   if (!stream) throw UsageError("cannot be read", subject);
   std::string text = stream.text();
