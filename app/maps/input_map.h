@@ -41,7 +41,7 @@ std::string quantity(const InputMap& map);
 /// The record of a map of an input whose maps have `facts` in common, or which has `record`.
 MapRecord record_of(const MapRecord& facts, const InputMap& map);
 MapRecord record_of(const ClassifyRecord& record, const InputMap& map);
-/// The answer of a model about a picture, with maps: schema 1 of `POST /v1/explain`, which pages hold too. The
+/// The answer of a model about a picture, with maps: schema 2 of `POST /v1/explain`, which pages hold too. The
 /// picture's record, and `maps`: each map's record, where its cells lie, and base64 of its values, float32 (rows,
 /// columns), little endian. A failed picture's is its record alone.
 OrderedJson explained_json(const ClassifyRecord& record, std::span<const InputMap> maps);

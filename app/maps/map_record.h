@@ -1,4 +1,4 @@
-// The record of a map: schema 1 of `visualize`.
+// The record of a map: schema 2 of `visualize`.
 #pragma once
 
 #include "app/results/classify_record.h"

@@ -103,11 +103,12 @@ bool is_own_text(std::string_view head) {
       head.find("\n<desc>hydrascope<") != head.npos)
     return true;
   const bool is_json = head.starts_with('{') || head.starts_with('[');
-  constexpr std::string_view kSchema = "\"schema\":1";
   const std::string_view rest = head.substr(std::min(head.find_first_not_of("[{ \n"), head.size()));
-  if (is_json && rest.starts_with(kSchema) &&
-      ",}\n"sv.find(rest.substr(kSchema.size(), 1)) != std::string_view::npos)
-    return true;
+  const auto has_schema = [&](std::string_view schema) {
+    return rest.starts_with(schema) &&
+           ",}\n"sv.find(rest.substr(schema.size(), 1)) != std::string_view::npos;
+  };
+  if (is_json && (has_schema("\"schema\":1") || has_schema("\"schema\":2"))) return true;
   return std::ranges::any_of(kFirstColumns, [&](std::string_view names) {
     if (is_json) return begins_with_keys(head, names);
     return head.starts_with(names) && head.substr(names.size()).find_first_of(",\n") == 0;

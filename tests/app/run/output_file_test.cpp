@@ -36,7 +36,7 @@ class OwnFileTest : public ::testing::Test {
 
 TEST_F(OwnFileTest, TextsOfThisProgramAreReplaced) {
   const std::string file = folder_.path() / "result";
-  const OrderedJson record = {{"schema", 1}, {"input", "a.jpg"}};
+  const OrderedJson record = {{"schema", 2}, {"input", "a.jpg"}};
   Report report("facts");
   for (const char* fact : {"top1", "top1_macro", "top5", "images", "failed", "model"})
     report.add(fact, 9);
@@ -98,6 +98,7 @@ TEST_F(OwnFileTest, TextsOfOthersAreNot) {
         "kind: Pod\nschema: 1\n",
         "# hydrascope\n",
         "{\"schema\":10}\n",
+        "{\"schema\":3}\n",
         "{\"name\":\"x\",\"schema\":1}\n",
         "{\"step\":1,\"loss\":0}\n",
         "[1]\n",

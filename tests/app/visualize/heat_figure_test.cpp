@@ -58,11 +58,10 @@ TEST(ShownMapTest, TwoSignsAreShownAroundZero) {
   EXPECT_FLOAT_EQ(shown.range.high, 3);
 }
 
-/// The maps over `placement`, those with a label over their own.
+/// The maps over `placement`.
 viz::Canvas drawn(viz::Canvas picture, const viz::Placement& placement, std::vector<ShownMap> maps,
                   const FigureOptions& options, std::optional<viz::Size> frame = std::nullopt) {
-  for (ShownMap& map : maps)
-    if (!map.mark) map.placement = placement;
+  for (ShownMap& map : maps) map.placement = placement;
   return draw_figure(std::move(picture), maps, options, frame);
 }
 
@@ -71,23 +70,6 @@ TEST(ShownMapTest, CaptionsNameClassesAsAsked) {
   options.label_type = LabelType::id;
   EXPECT_EQ(shown_map(input_map(Method::attention, {0, 1, 2, 3}, false), options).caption.front(),
             "n02444819 67.5 %");
-}
-
-TEST(ShownMapTest, TheAnswerKeepsItsProbabilityBesideAThing) {
-  InputMap map = input_map(Method::attention, {0, 1, 2, 3}, false);
-  map.placement = whole(40, 30);
-  const auto thing = [](std::int64_t index, const char* name, double probability) {
-    return Prediction{
-        .index = index, .id = "", .label = name, .prob = probability, .box = Box{1, 2, 3, 4}};
-  };
-  for (const auto& [found, text] : {std::pair(thing(360, "otter", 0.99), "otter"),
-                                    {thing(337, "beaver", 0.7), "beaver 70.0 %"}}) {
-    map.thing = found;
-    const ShownMap shown = shown_map(map, {});
-    EXPECT_FALSE(shown.is_marked) << "the corner has the answer";
-    ASSERT_TRUE(shown.mark);
-    EXPECT_EQ(shown.mark->text, text);
-  }
 }
 
 TEST(ShownMapTest, OneSignIsShownFromEndToEnd) {
@@ -152,37 +134,38 @@ std::vector<std::vector<int>> panel_rows(const viz::Canvas& figure, std::uint8_t
   return rows;
 }
 
-TEST(DrawFigureTest, TheAnswerIsInTheCornerBesideAThing) {
+TEST(DrawFigureTest, AMarkIsACrossWithTheClassInPlaceOfTheCorner) {
   FigureOptions options;
   options.alpha = 0;
   options.title = true;
   InputMap map = input_map(Method::attention, {0, 0, 0, 9}, false);
   map.placement = whole(400, 300);
-  const auto dark_rows = [&](const std::optional<Prediction>& thing) {
-    map.thing = thing;
+  const auto drawn_with = [&](std::optional<std::array<std::int64_t, 2>> mark) {
+    map.of_class.mark = mark;
     const std::vector<ShownMap> maps{shown_map(map, options)};
-    const viz::Canvas figure = draw_figure(grey(400, 300), maps, options);
-    int rows = 0;
-    while (figure.rgb.at(static_cast<std::size_t>((rows * 400 + 1) * 3)) == 32) ++rows;
-    return rows;
+    return draw_figure(grey(400, 300), maps, options);
   };
-  const int title = dark_rows(std::nullopt);
-  EXPECT_GT(title, 8);
-  const Prediction apart{.index = 360, .id = "", .label = "otter", .box = Box{200, 100, 50, 50}};
-  EXPECT_EQ(dark_rows(apart), title);
-  const Prediction there{.index = 360, .id = "", .label = "otter", .box = Box{0, 0, 50, 50}};
-  EXPECT_EQ(dark_rows(there), 2 * title) << "below it, not over it";
+  const auto at = [](const viz::Canvas& figure, int x, int y) {
+    return figure.rgb.at(static_cast<std::size_t>((y * figure.width + x) * 3));
+  };
+  EXPECT_EQ(at(drawn_with(std::nullopt), 1, 1), 32) << "the label";
+  const viz::Canvas marked = drawn_with(std::array<std::int64_t, 2>{100, 150});
+  EXPECT_NE(at(marked, 1, 1), 32);
+  EXPECT_EQ(at(marked, 95, 150), 255) << "an arm";
+  EXPECT_EQ(at(marked, 95, 151), 32) << "its rim";
+  EXPECT_EQ(at(marked, 100, 150), at(marked, 300, 250)) << "what is marked can be seen";
+  EXPECT_EQ(at(marked, 109, 141), 32) << "the label beside it";
 }
 
 TEST(DrawFigureTest, AMapOfAViewLiesInItsBoxBelowItsClass) {
   FigureOptions options;
   options.alpha = 0;
+  options.title = true;
   InputMap map = input_map(Method::hydra, {0, 0, 0, 9}, true);
   // Columns 100 to 180 and rows 60 to 140 of 200 x 150, seen at half that size.
   map.placement = viz::Placement{{150, 75, 30, 40, 40, 2}, {200, 100, 50, 40, 40, 2}};
-  map.of_class.box = Box{100, 60, 80, 80};
   const std::vector<ShownMap> maps{shown_map(map, options)};
-  const viz::Canvas figure = drawn(grey(200, 150), whole(200, 150), maps, options);
+  const viz::Canvas figure = draw_figure(grey(200, 150), maps, options);
   ASSERT_EQ(viz::size_of(figure), (viz::Size{200, 150}));
   const auto pixel = [&](int x, int y) {
     const std::size_t at = static_cast<std::size_t>((y * 200 + x) * 3);
@@ -194,14 +177,13 @@ TEST(DrawFigureTest, AMapOfAViewLiesInItsBoxBelowItsClass) {
   EXPECT_EQ(pixel(190, 145), (std::array{77, 77, 77}));
   EXPECT_EQ(pixel(100, 58), (std::array{32, 32, 32})) << "above its corner is its label";
   // At the upper edge the label has no room above.
-  map.of_class.box = Box{100, 0, 80, 80};
   map.placement = viz::Placement{{150, 75, 0, 40, 40, 2}, {200, 100, 50, 40, 40, 2}};
   const std::vector<ShownMap> upper{shown_map(map, options)};
-  const viz::Canvas labelled = drawn(grey(200, 150), whole(200, 150), upper, options);
+  const viz::Canvas labelled = draw_figure(grey(200, 150), upper, options);
   EXPECT_EQ(labelled.rgb.at(100 * 3), 32);
   // On a sheet the panels are smaller, and so is the box.
   const std::vector<ShownMap> two{maps.front(), upper.front()};
-  EXPECT_NO_THROW(drawn(grey(2000, 1500), whole(2000, 1500), two, options));
+  EXPECT_NO_THROW(draw_figure(grey(2000, 1500), two, options));
 }
 
 TEST(DrawFigureTest, LayersStandSideBySideAndARowIsAMethodHeadAndClass) {
