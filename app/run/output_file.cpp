@@ -80,6 +80,7 @@ constexpr std::string_view kFirstColumns[] = {"input,frame,time,width,height,mod
                                               "mechanism,aliases,summary,citation,map",
                                               "memory,aliases,summary,citation",
                                               "rule,aliases,summary,citation",
+                                              "index,id,label,scene",
                                               "key,values,default,meaning,commands"};
 
 /// Whether an object that `text` begins with has these keys first.
