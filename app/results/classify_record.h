@@ -105,7 +105,7 @@ void add_end(OrderedJson& object, const InputRecord& record);
 std::string sizes_text(const InputRecord& record);
 
 /// The probability below which an answer is called unsure: docs/notes/zoom.md.
-inline constexpr double kSure = 0.5;
+inline constexpr double kSure = 0.55;
 
 struct ClassifyRecord : InputRecord {  ///< its seconds: its batch's / batch size, and its views'
   std::int64_t tokens = 0;             ///< of a view

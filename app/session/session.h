@@ -115,7 +115,7 @@ class Session {
   /// A scene is no object: it has no place in the picture.
   std::vector<Prediction> without_places_of_scenes(std::vector<Prediction> classes);
   void add_finder(const TransformRequest& transform);
-  /// Of a large picture that the finder has seen: the answer of its parts.
+  /// Answers by the parts of a picture that the finder has seen.
   void zoom(PipelineResult& result);
 
   Console console_;

@@ -93,14 +93,14 @@ TEST(TerminalText, ControlCharactersCannotReachTheTerminal) {
 
 TEST(JsonLines, IsTheSchemaInItsOrder) {
   EXPECT_EQ(written(Format::jsonl, {otter()}),
-            R"({"schema":1,"input":"otters.jpg","width":3840,"height":2160,"model_size":[224,256],)"
+            R"({"schema":2,"input":"otters.jpg","width":3840,"height":2160,"model_size":[224,256],)"
             R"("tokens":225,"top":[{"rank":1,"index":360,"id":"n02444819","label":"otter",)"
             R"("prob":0.9312,"logit":11.84},{"rank":2,"index":357,"id":"n02442845","label":"mink",)"
             R"("prob":0.034,"logit":8.5}],"device":"cpu","precision":"float32",)"
             R"("attention":"softmax","seconds":0.0134})"
             "\n");
   EXPECT_EQ(written(Format::jsonl, {broken()}),
-            R"({"schema":1,"input":"bad.jpg","error":{"code":"decode_failed",)"
+            R"({"schema":2,"input":"bad.jpg","error":{"code":"decode_failed",)"
             R"("message":"ends after 12 rows"}})"
             "\n");
 }
@@ -112,7 +112,7 @@ TEST(JsonLines, FrameAndNoteOnlyWhereThereAre) {
   record.note = "padded";
   const std::string line = written(Format::jsonl, {record});
   EXPECT_THAT(line,
-              StartsWith(R"({"schema":1,"input":"otters.jpg","frame":0,"time":33.366667,"width")"));
+              StartsWith(R"({"schema":2,"input":"otters.jpg","frame":0,"time":33.366667,"width")"));
   EXPECT_THAT(line, HasSubstr(R"("attention":"softmax","note":"padded","seconds":0.0134})"));
   ClassifyRecord failed = broken();
   failed.frame = 7;
@@ -181,7 +181,7 @@ TEST(JsonArray, IsStreamedAndValidWhereverItEnds) {
 constexpr std::string_view kHeader =
     "input,frame,time,width,height,model_height,model_width,tokens,rank,index,id,"
     "label,"
-    "prob,logit,box_left,box_top,box_width,box_height,device,precision,attention,attention_"
+    "prob,logit,box_left,box_top,box_width,box_height,group,group_prob,unsure,device,precision,attention,attention_"
     "options,"
     "approximations,kernels,note,seconds,exit_layer,error_code,error_"
     "message\n";
@@ -190,12 +190,12 @@ TEST(Csv, ARowAPredictionAndAFailure) {
   EXPECT_EQ(
       written(Format::csv, {otter(), broken()}),
       std::string(kHeader) +
-          "otters.jpg,,,3840,2160,224,256,225,,,1,360,n02444819,otter,0.9312,11.84,,,,,cpu,"
+          "otters.jpg,,,3840,2160,224,256,225,1,360,n02444819,otter,0.9312,11.84,,,,,,,,cpu,"
           "float32,"
           "softmax,,,,,0.0134,,,\n"
-          "otters.jpg,,,3840,2160,224,256,225,,,2,357,n02442845,mink,0.034,8.5,,,,,cpu,float32,"
+          "otters.jpg,,,3840,2160,224,256,225,2,357,n02442845,mink,0.034,8.5,,,,,,,,cpu,float32,"
           "softmax,,,,,0.0134,,,\n"
-          "bad.jpg,,,,,,,,,,,,,,,,,,,,,,,,,,,,,decode_failed,ends after 12 rows\n");
+          "bad.jpg,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,decode_failed,ends after 12 rows\n");
   EXPECT_EQ(written(Format::csv, {}), kHeader);
 }
 
@@ -226,9 +226,22 @@ TEST(JsonLines, ViewsHaveTheirWeights) {
       "label":"mink","prob":0.034,"weight":0.25,"box":{"left":0,"top":0,"width":224,"height":256}})"));
 }
 
+TEST(Text, TheFirstClassHasItsGroupOrIsUnsure) {
+  ClassifyRecord record = otter();
+  record.group = {"mammal", 0.97};
+  EXPECT_THAT(written(Format::text, {record}), HasSubstr("otter  (n02444819)  mammal 97.00 %\n"));
+  const auto json = nlohmann::json::parse(written(Format::jsonl, {record}));
+  EXPECT_EQ(json["group"], nlohmann::json::parse(R"({"label":"mammal","prob":0.97})"));
+  EXPECT_FALSE(json.contains("unsure"));
+  record.group.reset();
+  record.unsure = true;
+  EXPECT_THAT(written(Format::text, {record}), HasSubstr("otter  (n02444819)  unsure\n"));
+  EXPECT_EQ(nlohmann::json::parse(written(Format::jsonl, {record}))["unsure"], true);
+}
+
 TEST(Csv, AClassHasItsBox) {
   EXPECT_THAT(written(Format::csv, {otter_in_parts()}),
-              HasSubstr(",225,1,360,n02444819,otter,0.9312,11.84,448,336,224,256,cpu,"));
+              HasSubstr(",225,1,360,n02444819,otter,0.9312,11.84,448,336,224,256,,,,cpu,"));
 }
 
 TEST(Text, AClassHasItsPlaceAndThePictureItsViews) {
