@@ -34,8 +34,8 @@ struct TableRow {
 /// file that cannot be read or is no text.
 std::string read_table_text(const fs::path& file, const std::string& subject) {
   std::error_code ignored;
-  if (fs::is_other(file, ignored))
-    throw UsageError("expected a regular file, found a pipe or a device", subject);
+  if (fs::is_character_file(file, ignored))
+    throw UsageError("expected a file, found a device without an end", subject);
   InputFile stream(file);
   if (!stream) throw UsageError("cannot be read", subject);
   std::string text = stream.text();
