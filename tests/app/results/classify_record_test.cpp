@@ -181,7 +181,8 @@ TEST(JsonArray, IsStreamedAndValidWhereverItEnds) {
 constexpr std::string_view kHeader =
     "input,frame,time,width,height,model_height,model_width,tokens,rank,index,id,"
     "label,"
-    "prob,logit,box_left,box_top,box_width,box_height,group,group_prob,unsure,device,precision,attention,attention_"
+    "prob,logit,box_left,box_top,box_width,box_height,group,group_prob,unsure,device,precision,"
+    "attention,attention_"
     "options,"
     "approximations,kernels,note,seconds,exit_layer,error_code,error_"
     "message\n";
